@@ -1,0 +1,1 @@
+"""From tile IR to text: Triton, CUDA, Python, and readable dumps."""
