@@ -1,0 +1,108 @@
+// What the simulated machine knows. Kernel text reaches it through one thread-local pointer, kg::worker.
+//
+//   Launch      one kernel launch: the tensors, the options, the first fault; shared by all workers
+//   Worker      one OS thread that executes blocks one after another
+//   Fiber       one thread of the block, with its own stack
+//   Warp        32 fibers and their current collective
+#pragma once
+
+#include <atomic>
+
+#include "fiber.hpp"
+#include "types.hpp"
+
+namespace kg {
+
+constexpr u32 shared_base = 1024;  // shared addresses start here, as on Hopper (1 KB is reserved)
+constexpr u32 warp_size = 32;
+constexpr u32 max_threads = 1024;
+
+struct Index3 {
+    u32 x, y = 0, z = 0;
+};
+
+// Who last touched an element of an output, by block. Other values are block + 1.
+constexpr u32 nobody = 0;
+constexpr u32 by_atomics = 0xffffffff;
+constexpr u32 several_blocks = 0xfffffffe;
+constexpr u32 not_in_view = 0xfffffffd;
+
+enum class Role : u32 { in, out, inout };
+
+// A registered tensor: the bytes from its first to its last element.
+struct Allocation {
+    u64 base, bytes;
+    u32 item;                  // bytes per element
+    Role role;
+    std::atomic<u32>* writer;  // per element, for out and inout; else null
+    std::atomic<u32>* reader;  // per element, for inout; else null
+};
+
+struct Traffic {
+    u64 loaded = 0, stored = 0, atomics = 0;          // bytes requested
+    u64 load_sectors = 0, store_sectors = 0;          // distinct 32-byte pieces per warp instruction
+};
+
+// Vector clock of every agent, shared between the threads that know the same. Copy on write, counted references.
+struct Clock {
+    u32 references;
+    u32 of[];  // by agent, 1-based
+};
+
+// Last accesses of one granule of shared memory. A stamp is agent << 20 | time; 0 is none.
+struct Cell {
+    u32 writer;
+    u32 reader[3];
+    u32 writer_line;
+    u32 reader_line[3];
+};
+
+enum class Wait : u8 { running, block_barrier, warp_collective, exited };
+enum class Op : u8 { sync_warp, shfl_xor, shfl_down, shfl_idx, ballot, any_sync, all_sync };
+
+struct Warp {
+    u64 deposit[2][warp_size];  // lanes may be one collective apart, so two sets
+    u32 arrived, generation;
+    u32 line;
+    Op op;
+};
+
+struct Fiber {
+    Context context;
+    u32 index, lane;
+    u32 stamp;    // my agent and my present time, as written into cells
+    Clock* view;  // what I know of the others
+    Warp* warp;
+    Wait wait;
+    u32 line;     // of the wait
+};
+
+struct Launch;
+struct Scheduler;
+struct TrafficLog;
+
+struct Worker {
+    Fiber* self;
+    u64 arena;       // tensors lie in slots of 1 << slot_shift bytes from here
+    u32 slot_shift, tensors;
+    const Allocation* allocations;
+    Traffic* traffic;
+    TrafficLog* log;  // null: sectors are not counted
+    unsigned char* shared;
+    u32 shared_bytes;
+    u32 granule_shift;  // log2 of the bytes per cell
+    Cell* cells;        // null: races are not checked
+    u32 block, threads, grid;
+    volatile bool in_block;
+    Scheduler* scheduler;
+    Launch* launch;
+};
+
+extern thread_local Worker* worker __attribute__((tls_model("initial-exec")));
+
+KG_DEVICE Index3 thread_index() { return {worker->self->index}; }
+KG_DEVICE Index3 block_index() { return {worker->block}; }
+KG_DEVICE Index3 block_dim() { return {worker->threads, 1, 1}; }
+KG_DEVICE Index3 grid_dim() { return {worker->grid, 1, 1}; }
+
+}  // namespace kg

@@ -1,0 +1,72 @@
+// kgen.cuh: the vocabulary of every CUDA kernel that kgen emits.
+//
+// The same kernel text is compiled twice: by nvcc or NVRTC for a GPU (kgen_gpu.cuh), and by g++ for the simulator
+// (kgen_sim.hpp, chosen by -DKGEN_SIM). This file holds what is the same on both sides. Each half provides:
+//
+//   types        bf16 f16 f32 f64 i8 u8 i16 u16 i32 u32 i64 u64, vec<T, N> (N * sizeof(T) = 2, 4, 8 or 16 bytes)
+//   entry        KG_GLOBAL, KG_GLOBAL_BOUNDS(threads), KG_DEVICE (helpers), KG_UNROLL, KG_SMEM(name)
+//   global       ldg(p)  ldg_if(p, pred)  ldg_vec<N>(p)  ldg_vec_if<N>(p, pred)
+//                stg(p, v)  stg_if(p, v, pred)  stg_vec<N>(p, v)  stg_vec_if<N>(p, v, pred)
+//                atomic_add (f32, i32, i64)  atomic_max  atomic_min (f32, i32)
+//   shared       lds<T>(a)  sts<T>(a, v)  lds_vec<T, N>(a)  sts_vec(a, v)      a: 32-bit shared address in bytes
+//   threads      sync_threads()  sync_warp()  shfl_xor(v, mask)  shfl_down(v, n)  shfl_idx(v, lane)
+//                ballot(pred)  any_sync(pred)  all_sync(pred)                  all 32 lanes must call
+//   conversions  to_f32(x)  from_f32<T>(x)  convert<To>(x)
+//   math         ex2  lg2 (approximate), max_nan  min_nan  max_num  min_num, and CUDA's own names (expf, rsqrtf, ...)
+//   simulator    KG_TILE(loop_id, tile_start, masked): counts an executed tile; nothing on a GPU
+#pragma once
+
+#ifdef KGEN_SIM
+#include "kgen_sim.hpp"
+#else
+#include "kgen_gpu.cuh"
+#endif
+
+// Floor division and modulus with the sign rules of Python; b != 0.
+KG_DEVICE i32 floor_div(i32 a, i32 b) {
+    i32 q = a / b;
+    return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
+}
+
+KG_DEVICE i64 floor_div(i64 a, i64 b) {
+    i64 q = a / b;
+    return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
+}
+
+KG_DEVICE i64 floor_div(i64 a, i32 b) { return floor_div(a, static_cast<i64>(b)); }
+KG_DEVICE i64 floor_div(i32 a, i64 b) { return floor_div(static_cast<i64>(a), b); }
+
+KG_DEVICE i32 floor_mod(i32 a, i32 b) {
+    i32 r = a % b;
+    return (r != 0 && (r < 0) != (b < 0)) ? r + b : r;
+}
+
+KG_DEVICE i64 floor_mod(i64 a, i64 b) {
+    i64 r = a % b;
+    return (r != 0 && (r < 0) != (b < 0)) ? r + b : r;
+}
+
+KG_DEVICE i64 floor_mod(i64 a, i32 b) { return floor_mod(a, static_cast<i64>(b)); }
+KG_DEVICE i64 floor_mod(i32 a, i64 b) { return floor_mod(static_cast<i64>(a), b); }
+
+KG_DEVICE constexpr i32 ceil_div(i32 a, i32 b) { return (a + b - 1) / b; }  // a >= 0, b > 0
+KG_DEVICE constexpr i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
+
+// Conversion between any two element types. To 16-bit floats always through float, as PyTorch does; float to integer
+// truncates and saturates at 32 or 64 bits (NaN gives 0), then keeps the low bits for narrower types.
+template <class To, class From>
+KG_DEVICE To convert(From x) {
+    if constexpr (kg::same<To, From>) {
+        return x;
+    } else if constexpr (kg::is_half<From>) {
+        return convert<To>(to_f32(x));
+    } else if constexpr (kg::is_half<To>) {
+        return from_f32<To>(convert<f32>(x));
+    } else if constexpr (kg::same<To, bool>) {
+        return x != From(0);
+    } else if constexpr (kg::is_float<From> && !kg::is_float<To>) {
+        return kg::float_to_int<To>(x);
+    } else {
+        return static_cast<To>(x);
+    }
+}
