@@ -157,7 +157,10 @@ template <class T> KG_DEVICE T shfl_idx(T v, int lane) { return __shfl_sync(kg::
 template <> KG_DEVICE bool shfl_xor(bool v, int mask) { return __shfl_xor_sync(kg::full_warp, int(v), mask) != 0; }
 template <> KG_DEVICE bool shfl_down(bool v, int n) { return __shfl_down_sync(kg::full_warp, int(v), n) != 0; }
 template <> KG_DEVICE bool shfl_idx(bool v, int lane) { return __shfl_sync(kg::full_warp, int(v), lane) != 0; }
-KG_DEVICE u32 ballot(bool pred) { return __ballot_sync(kg::full_warp, pred); }
+namespace kg {
+KG_DEVICE u32 ballot_warp(bool pred) { return __ballot_sync(full_warp, pred); }
+}  // namespace kg
+#define ballot(pred) kg::ballot_warp(pred)  // a macro: CUDA's headers still define the pre-Volta function ballot(bool)
 KG_DEVICE bool any_sync(bool pred) { return __any_sync(kg::full_warp, pred) != 0; }
 KG_DEVICE bool all_sync(bool pred) { return __all_sync(kg::full_warp, pred) != 0; }
 

@@ -120,7 +120,7 @@ def compiler() -> str:
     name = os.environ.get("CXX", "g++")
     found = shutil.which(name)
     if found is None:
-        raise SimCompileError(f"the CUDA simulator needs a C++20 compiler; '{name}' was not found (install g++ or set CXX)")
+        raise SimCompileError(f"the CUDA simulator needs a C++20 compiler, and '{name}' was not found (set CXX)")
     return found
 
 

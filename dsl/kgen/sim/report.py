@@ -14,7 +14,8 @@ class Fault:
     """One reason why the kernel is wrong.
 
     kind: out_of_bounds, misaligned, uninitialised, race, cross_block, coverage, deadlock, diverged, crash or timeout.
-    block, thread: None where the fault belongs to the whole launch. line: 1-based line of the kernel text, None if unknown.
+    block, thread: None where the fault belongs to the whole launch.
+    line: 1-based line of the kernel text, None if unknown.
     """
 
     kind: str
