@@ -1,0 +1,157 @@
+"""Oracle: a spec's own math evaluated directly, dense, in float64, without tiles or accumulators.
+
+It works for any spec. The same walk with rounding gives what op-by-op code at the spec's dtypes would give, and with
+magnitudes the sums of absolute terms; both feed the error budget.
+"""
+
+from __future__ import annotations
+
+import math as numbers
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from kgen import terms
+from kgen.math import Math, Stmt
+from kgen.verify.binding import Scalar, Sizes, bind, scalars
+from kgen.verify.dense import Evaluator
+from kgen.verify.formulas import direct_formula
+from kgen.verify.values import Arithmetic, Formulas, Value, Window
+
+EXACT = Arithmetic()
+MAGNITUDES = Arithmetic(magnitudes=True)
+OP_BY_OP = Arithmetic(real=torch.float32, rounding=True)
+CHUNK_BYTES = 256 << 20
+
+
+def evaluate(
+    math: Math,
+    inputs: Mapping[str, Tensor],
+    params: Mapping[str, Scalar],
+    sizes: Mapping[str, int],
+    *,
+    arithmetic: Arithmetic = EXACT,
+    absolute: bool = False,
+    formulas: Formulas = direct_formula,
+) -> dict[str, Tensor]:
+    """Return every output: float64 for float outputs (float32 op by op), int64 for integers, bool.
+
+    `sizes` holds the free sizes (definitions are computed); `params` may leave out those with defaults.
+    `absolute` returns the float64 magnitudes of the outputs instead.
+    """
+    run = _Evaluation(math, inputs, bind(math, sizes, params), MAGNITUDES if absolute else arithmetic, formulas)
+    with torch.no_grad():
+        for stmt in math.statements:
+            run.statement(stmt)
+    return run.outputs
+
+
+class _Evaluation:
+    """The state of one evaluation: finished statements by name, outputs by tensor."""
+
+    def __init__(
+        self,
+        math: Math,
+        inputs: Mapping[str, Tensor],
+        call: Sizes,
+        arithmetic: Arithmetic,
+        formulas: Formulas,
+    ) -> None:
+        self.math = math
+        self.inputs = {name: t.detach().cpu() for name, t in inputs.items()}
+        self.call = call
+        self.arithmetic = arithmetic
+        self.formulas = formulas
+        self.scalars = scalars(math, call.sizes, call.params, arithmetic)
+        self.values: dict[str, Value] = {}
+        self.outputs = {t.name: self._blank(t.name) for t in math.tensors.values() if t.out}
+
+    def statement(self, stmt: Stmt) -> None:
+        """Compute a statement, in pieces along one of its axes if it is large, and store it if it is an output."""
+        pieces = [self._piece(stmt, window) for window in self._windows(stmt)]
+        self.values[stmt.name] = pieces[0] if len(pieces) == 1 else self._joined(stmt, pieces)
+        if stmt.tensor is not None:
+            self._store(stmt, self.values[stmt.name])
+
+    def _piece(self, stmt: Stmt, window: Window) -> Value:
+        found = self._evaluator(window).value(stmt.expr)
+        shape = [window.extent(a) if a in stmt.axes else 1 for a in self.math.axes]
+        mag = None if found.mag is None else found.mag.expand(shape)
+        return Value(found.data.expand(shape), mag, found.hollow)
+
+    def _evaluator(self, window: Window) -> Evaluator:
+        return Evaluator(self.math, self.inputs, self.scalars, window, self.arithmetic, self.formulas, self.values)
+
+    def _windows(self, stmt: Stmt) -> Iterator[Window]:
+        """Cut the longest axis that is free everywhere in the statement so that a piece stays below CHUNK_BYTES."""
+        whole = {a: (0, n) for a, n in self.call.extents.items()}
+        used = set(stmt.axes) | _all_axes(stmt.expr)
+        need = 8 * numbers.prod(self.call.extents[a] for a in used)
+        free = [a for a in stmt.axes if a not in _reduced_axes(stmt.expr)]
+        if need <= CHUNK_BYTES or not free:
+            yield Window(whole)
+            return
+        axis = max(free, key=lambda a: self.call.extents[a])
+        extent = self.call.extents[axis]
+        step = max(1, extent * CHUNK_BYTES // need)
+        for first in range(0, extent, step):
+            yield Window(whole | {axis: (first, min(first + step, extent))})
+
+    def _joined(self, stmt: Stmt, pieces: list[Value]) -> Value:
+        """Put pieces together along the one dimension in which they do not have the whole extent."""
+        whole = [self.call.extents[a] if a in stmt.axes else 1 for a in self.math.axes]
+        dim = next(d for d, n in enumerate(whole) if pieces[0].data.shape[d] != n)
+        mags = [p.mag for p in pieces if p.mag is not None]
+        mag = torch.cat(mags, dim) if mags else None
+        if all(p.hollow is None for p in pieces):
+            return Value(torch.cat([p.data for p in pieces], dim), mag)
+        none = torch.zeros((1,) * len(whole), dtype=torch.bool)
+        marks = [none if p.hollow is None else p.hollow for p in pieces]
+        rest = torch.broadcast_shapes(*(tuple(1 if d == dim else n for d, n in enumerate(m.shape)) for m in marks))
+        spread = [
+            m.expand([p.data.shape[d] if d == dim else n for d, n in enumerate(rest)])
+            for m, p in zip(marks, pieces, strict=True)
+        ]
+        return Value(torch.cat([p.data for p in pieces], dim), mag, torch.cat(spread, dim))
+
+    def _store(self, stmt: Stmt, value: Value) -> None:
+        """Write a statement's elements to its tensor; an index outside it writes nothing."""
+        assert stmt.tensor is not None
+        out = self.outputs[stmt.tensor]
+        window = Window({a: (0, n) for a, n in self.call.extents.items()})
+        evaluator = self._evaluator(window)
+        data = value.data if value.mag is None else value.mag
+        index = [evaluator.value(i).data for i in stmt.index]
+        shape = torch.broadcast_shapes(data.shape, *(i.shape for i in index))
+        inside = torch.ones(shape, dtype=torch.bool)
+        for i, extent in zip(index, out.shape, strict=True):
+            inside = inside & (i >= 0) & (i < extent)
+        places = tuple(i.expand(shape)[inside] for i in index)
+        if places:
+            out[places] = data.expand(shape)[inside].to(out.dtype)
+        else:
+            out.copy_(data.reshape(()))
+
+    def _blank(self, name: str) -> Tensor:
+        """Return an output before the first store: the overwritten input, the fill value, else zeros."""
+        tensor = self.math.tensors[name]
+        absolute = self.arithmetic.magnitudes
+        dtype = torch.float64 if absolute else self.arithmetic.torch_dtype(tensor.dtype)
+        if tensor.inplace is not None:
+            old = self.inputs[tensor.inplace].to(dtype)
+            return old.abs() if absolute else old.clone()
+        fill = 0 if absolute or tensor.fill is None else tensor.fill
+        return torch.full(self.call.shapes[name], fill, dtype=dtype)
+
+
+def _all_axes(e: terms.Expr) -> set[str]:
+    axes = set(terms.free_axes(e))
+    for n in terms.walk(e):
+        if isinstance(n, terms.Reduce):
+            axes |= set(n.axes) | terms.free_axes(n.arg)
+    return axes
+
+
+def _reduced_axes(e: terms.Expr) -> set[str]:
+    return {a for n in terms.walk(e) if isinstance(n, terms.Reduce) for a in n.axes}
