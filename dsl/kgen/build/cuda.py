@@ -31,6 +31,7 @@ _REMEDIES = (
 @dataclass(frozen=True)
 class _Job:
     text: str
+    headers: Mapping[str, str]
     entry: str
     arch: str
     options: tuple[str, ...]
@@ -66,12 +67,13 @@ def compile_cuda(
     if not ARCHITECTURE.fullmatch(arch):
         raise KgenError(f"'{arch}' is no CUDA architecture; expected a name such as sm_80, sm_90 or sm_90a")
     cache = cache or Cache()
-    job = _prepare(text, entry, arch, dict(defines or {}), include_dirs, compiler or _preferred())
+    headers = included(text, [Path(folder) for folder in include_dirs])
+    job = _prepare(text, headers, entry, arch, defines or {}, compiler or _preferred())
     key = digest(
         {
             "kind": "cuda",
             "text": text,
-            "headers": included(text, include_dirs),
+            "headers": headers,
             "entry": entry,
             "arch": arch,
             "defines": {name: str(value) for name, value in (defines or {}).items()},
@@ -95,23 +97,25 @@ def _preferred() -> Compiler:
 
 
 def _prepare(
-    text: str, entry: str, arch: str, defines: dict[str, int | str], include_dirs: Sequence[Path], compiler: Compiler
+    text: str,
+    headers: Mapping[str, str],
+    entry: str,
+    arch: str,
+    defines: Mapping[str, int | str],
+    compiler: Compiler,
 ) -> _Job:
     version = nvrtc.version() if compiler == "nvrtc" else nvcc_version()
     if version is None:
         raise KgenError(f"{compiler} was asked for but is not installed; {_REMEDIES}")
-    toolkit = [folder] if compiler == "nvrtc" and (folder := toolkit_include()) is not None else []
-    includes = [f"-I{Path(folder).resolve()}" for folder in (*include_dirs, *toolkit)]
-    macros = [f"-D{name}={value}" for name, value in defines.items()]
     report = "--ptxas-options=-v" if compiler == "nvrtc" else "-Xptxas=-v"
-    options = (f"--gpu-architecture={arch}" if compiler == "nvrtc" else f"-arch={arch}", "--std=c++17", report)
-    return _Job(text, entry, arch, (*options, *includes, *macros), compiler, version)
+    macros = [f"-D{name}={value}" for name, value in defines.items()]
+    return _Job(text, headers, entry, arch, (f"-arch={arch}", "-std=c++17", report, *macros), compiler, version)
 
 
 def _compile(job: _Job) -> dict[str, bytes]:
     start = time.perf_counter()
     try:
-        cubin, log = (nvrtc if job.compiler == "nvrtc" else nvcc).compile_text(job.text, job.options)
+        cubin, log = (nvrtc if job.compiler == "nvrtc" else nvcc).compile_text(job.text, job.headers, job.options)
     except ToolFailure as failure:
         place = _PLACE.search(failure.log)
         line = int(place[1]) if place else None

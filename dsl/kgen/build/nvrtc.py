@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kgen.build.toolchain import ToolFailure
+from kgen.build.toolchain import ToolFailure, toolkit_include
 
 try:
     from cuda.bindings import nvrtc
@@ -27,11 +27,14 @@ def version() -> str | None:
     return f"nvrtc {major}.{minor} {_wheel_version()}".strip() if int(status) == 0 else None
 
 
-def compile_text(text: str, options: Sequence[str]) -> tuple[bytes, str]:
-    """Return (cubin, log). Raises ToolFailure with the compiler's log."""
-    program = _checked(nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], []))
+def compile_text(text: str, headers: Mapping[str, str], options: Sequence[str]) -> tuple[bytes, str]:
+    """Return (cubin, log). `headers` maps names, as the text includes them, to texts. Raises ToolFailure."""
+    names, texts = [name.encode() for name in headers], [content.encode() for content in headers.values()]
+    program = _checked(nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", len(names), texts, names))
     try:
-        encoded = [option.encode() for option in options]
+        toolkit = toolkit_include()
+        system = [f"-I{toolkit}"] if toolkit else []
+        encoded = [option.encode() for option in (*options, *system)]
         status = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)[0]
         printed = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
         log = printed.rstrip(b"\0 ").decode("utf-8", "replace")

@@ -19,7 +19,7 @@ from kgen.verify.narrow_floats import E4M3, E5M2, bf16_to_f32, f32_to_bf16
 
 _FLOAT8 = {"fp8e4nv": E4M3, "fp8e5": E5M2}
 _BRANCHES = (ast.If, ast.IfExp, ast.BoolOp, ast.While)
-_EXTERNAL = {
+_EXTERNAL: dict[str, Callable[..., Any]] = {
     "pow": np.power, "atan2": np.arctan2, "fmod": np.fmod, "hypot": np.hypot, "tanh": np.tanh, "sinh": np.sinh,
     "cosh": np.cosh, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "exp10": lambda x: 10.0**x,
     "expm1": np.expm1, "log1p": np.log1p, "log10": np.log10, "cbrt": np.cbrt, "rint": np.rint, "trunc": np.trunc,

@@ -82,7 +82,7 @@ def loop(out, bound, step):
 @triton.jit
 def bounded_loop(out, bound):
     count = 0
-    for _ in range(0, bound):
+    for _ in range(bound):
         count += 1
     tl.store(out, count)
 

@@ -1,0 +1,1 @@
+"""Registers generated kernels as operators of PyTorch and launches them."""
