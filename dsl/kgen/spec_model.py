@@ -1,0 +1,194 @@
+"""The keys of a spec and of its schedule, as pydantic models: what may stand where. Meaning is given by resolve and configure."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from kgen import spec_fields as f
+
+ARCH = re.compile(r"sm_\d+[af]?|gfx\w+")
+
+
+class Model(BaseModel):
+    """Base of the models: unknown keys are errors, values are immutable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+def _one_or_many(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
+class SplitModel(Model):
+    """`split: {count: S | auto}`: how many parts of the axis are reduced apart and merged afterwards."""
+
+    count: f.Count
+    combine: Annotated[Literal["merge"], BeforeValidator(f.one_of("merge"))] = "merge"
+    size: Annotated[Any, f.unbuilt("split by a fixed size")] = None
+    balance: Annotated[Any, f.unbuilt("split with balance (stream-K)")] = None
+    parts: Annotated[Any, f.unbuilt("split with balance (stream-K)")] = None
+
+
+class AxisStructure(Model):
+    """The fields of an axis that a schedule may override."""
+
+    tile: f.Tile | None = None
+    stream: f.Flag | None = None
+    split: SplitModel | None = None
+
+
+class AxisModel(AxisStructure):
+    """One axis: its extent and its default structure."""
+
+    extent: f.Extent
+    in_: f.Choices | None = Field(default=None, alias="in")
+    max: Annotated[Any, f.unbuilt("extents that depend on data ('max')")] = None
+    paged: Annotated[Any, f.unbuilt("paged axes")] = None
+    ragged: Annotated[Any, f.unbuilt("ragged axes")] = None
+    fuse: Annotated[Any, f.unbuilt("fused axes")] = None
+
+
+class TensorModel(Model):
+    """One tensor argument, or an output (`out: true`)."""
+
+    dims: tuple[f.Extent, ...]
+    dtype: f.Word
+    out: f.Flag = False
+    values: f.ValueSets | None = None
+    inplace: f.Name | None = None
+    fill: f.Number | None = None
+
+
+class ParamModel(Model):
+    """One scalar parameter of the op."""
+
+    dtype: f.Word
+    default: f.Formula | None = None
+    static: f.Flag = False
+
+
+class SizeModel(Model):
+    """A size: computed (`G: H // HK`) or given by the caller from a list (`GS: {in: [32, 64]}`)."""
+
+    definition: f.Extent | None = None
+    in_: f.Choices | None = Field(default=None, alias="in")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return value if isinstance(value, dict) else {"definition": value}
+
+
+class UseModel(Model):
+    """`accumulate: {name: record}` or `{name: {use: record, operand: expression}}`."""
+
+    use: f.Word
+    operands: dict[str, f.Formula] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return {"use": value}
+        return {"operands": {k: v for k, v in value.items() if k != "use"}} | {"use": v for k, v in value.items() if k == "use"}
+
+
+class ConventionsModel(Model):
+    """Choices of meaning: the result of empty reductions, the precision of f32 products."""
+
+    empty: Annotated[Literal["zero", "nan"] | None, BeforeValidator(f.one_of("zero", "nan"))] = None
+    f32_dot: Annotated[Literal["ieee", "tf32"], BeforeValidator(f.one_of("ieee", "tf32"))] = "ieee"
+
+
+class MaterializeModel(Model):
+    """`materialize: {s: {in: global, dtype: f32}}`: cut the kernel after a named intermediate."""
+
+    in_: Annotated[Literal["global", "shared"], BeforeValidator(f.one_of("global", "shared"))] = Field(alias="in")
+    dtype: f.Word = "f32"
+
+
+class KernelFields(Model):
+    """Schedule fields of one level that one kernel can have for itself."""
+
+    axes: dict[str, AxisStructure] = {}
+    grid: tuple[f.GridItem, ...] | None = None
+    grid_swizzle: dict[str, f.Group] | None = None
+    skeleton: Annotated[str | None, BeforeValidator(f.one_of("simt", "mma", "wgmma"))] = None
+    warps: f.Warps | None = None
+    stages: f.Stages | None = None
+    threads: f.Threads | None = None
+    thread_tile: tuple[f.Small, f.Small] | None = None
+    vector: f.Small | None = None
+    consumers: f.Small | None = None
+    overlap: f.Word | None = None
+    map: Annotated[Any, f.unbuilt("schedule field 'map'")] = None
+    shared: Annotated[Any, f.unbuilt("schedule field 'shared'")] = None
+    reduce: Annotated[Any, f.unbuilt("schedule field 'reduce'")] = None
+    persistent: Annotated[Any, f.unbuilt("persistent grids")] = None
+    loops: Annotated[Any, f.unbuilt("schedule field 'loops'")] = None
+    state: Annotated[Any, f.unbuilt("schedule field 'state'")] = None
+    finish: Annotated[Any, f.unbuilt("schedule field 'finish'")] = None
+    warps_along: Annotated[Any, f.unbuilt("schedule field 'warps_along'")] = None
+
+
+class CaseModel(KernelFields):
+    """Fields that hold when a condition on static sizes, dtypes and static params is true."""
+
+    when: f.Formula
+
+
+class LevelModel(KernelFields):
+    """One level of the schedule."""
+
+    materialize: dict[str, MaterializeModel] | None = None
+    kernels: dict[str, KernelFields] = {}
+    cases: tuple[CaseModel, ...] = ()
+
+
+class BackendModel(LevelModel):
+    """`schedule.triton` or `schedule.cuda`; a key such as sm_80 holds a level for that architecture and newer ones."""
+
+    archs: dict[str, LevelModel] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _collect_archs(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or "archs" in value:
+            return value
+        archs = {k: v for k, v in value.items() if ARCH.fullmatch(k)}
+        return {k: v for k, v in value.items() if k not in archs} | {"archs": archs}
+
+
+class ScheduleModel(LevelModel):
+    """How the kernel is built; the meaning of the spec does not depend on it."""
+
+    triton: BackendModel = BackendModel()
+    cuda: BackendModel = BackendModel()
+
+
+class SpecModel(Model):
+    """A whole spec."""
+
+    kernel: f.Name
+    extends: f.Word | None = None
+    doc: f.Prose = ""
+    dtypes: dict[f.Name, f.DTypes] = {}
+    axes: dict[f.Name, AxisModel]
+    sizes: dict[f.Name, SizeModel] = {}
+    require: Annotated[tuple[f.Formula, ...], BeforeValidator(_one_or_many)] = ()
+    tensors: dict[f.Name, TensorModel]
+    params: dict[f.Name, ParamModel] = {}
+    mask: f.Formula | None = None
+    compute: f.Statements
+    accumulate: dict[str, UseModel] = {}
+    casts: dict[str, f.Word] = {}
+    conventions: ConventionsModel = ConventionsModel()
+    layouts: dict[str, tuple[f.Extent, ...]] = {}
+    variants: tuple[dict[str, f.Literal_], ...] = ()
+    reference: f.Name | None = None
+    schedule: ScheduleModel = ScheduleModel()
+
+
