@@ -23,7 +23,14 @@ _COMMON = ("-std=c++20", "-O2", "-fPIC", "-shared", "-Wno-psabi")
 # No contraction of a*b+c: the text says fmaf where it wants one. Uninitialised variables that g++ can prove are errors.
 _KERNEL = ("-x", "c++", "-DKGEN_SIM", "-g1", "-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing")
 _WARNINGS = ("-Wno-unknown-pragmas", "-Werror=uninitialized", "-Wno-attributes")
-_SANITIZE = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error", "-fno-sanitize=vptr")
+_UNMERGED = ("-O1", "-fno-crossjumping")  # traps that share code would all report one line
+_SANITIZE = (
+    "-fsanitize=undefined",
+    "-fsanitize-undefined-trap-on-error",
+    "-fno-sanitize=vptr",
+    "-O1",
+    "-fno-crossjumping",
+)
 
 _TRAMPOLINE = """
 #line 1 "trampoline"

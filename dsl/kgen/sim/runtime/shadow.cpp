@@ -70,7 +70,7 @@ void shadow_read(u32 offset, u32 bytes, u32 line) {
         Cell& cell = w.cells[i];
         if (cell.reader[0] == me.stamp) continue;
         if (cell.writer == 0) [[unlikely]] {
-            fail("uninitialised", line, "load of " + place(i << w.granule_shift) + ", which no thread of the block has written");
+            fail("uninitialised", line, "load of " + place(i << w.granule_shift) + ", which no thread of the block has written yet");
         }
         if (!before(me, cell.writer)) [[unlikely]] {
             race("load", "store", cell.writer, cell.writer_line, i << w.granule_shift, line);

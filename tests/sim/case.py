@@ -1,0 +1,53 @@
+"""What a test kernel is: its text, its tensors, and what PyTorch says it computes.
+
+Cases run in the simulator (tests/sim) and on a GPU (tests/gpu), so they use nothing but the kernel text and tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+Tensors = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel `entry` whose pointer parameters are `inputs` then `outputs`, in order; no scalars.
+
+    `expected` maps the inputs and the initial outputs to the final outputs. `tolerance` is relative; 0 is exact.
+    Outputs that atomics update are named in `initial` with their starting values.
+    """
+
+    entry: str
+    text: str
+    inputs: Callable[[], Tensors]
+    outputs: Callable[[], Tensors]
+    expected: Callable[[Tensors], Tensors]
+    grid: int = 1
+    block: int = 64
+    smem: int = 0
+    tolerance: float = 0.0
+    initial: bool = False
+
+
+def kernel(parameters: str, body: str, entry: str) -> str:
+    """Return the text of a kernel whose body sees `tid` and the parameters."""
+    head = f'#include "kgen.cuh"\nextern "C" KG_GLOBAL void {entry}({parameters}) {{\n'
+    return head + "    int tid = blockIdx.x * blockDim.x + threadIdx.x;\n" + body + "}\n"
+
+
+def mismatch(case: Case, found: Tensors, inputs: Tensors) -> str | None:
+    """Return the name of the first output that differs from the expectation, with the largest error, or None."""
+    for name, want in case.expected(inputs).items():
+        got = found[name].reshape(want.shape)
+        if case.tolerance == 0:
+            same = got.dtype == want.dtype and torch.equal(got.nan_to_num(nan=-7.0), want.nan_to_num(nan=-7.0))
+        else:
+            same = torch.allclose(got, want, rtol=case.tolerance, atol=case.tolerance, equal_nan=True)
+        if not same:
+            wrong = (got != want).nonzero()[:4].tolist()
+            return f"output {name} differs at {wrong}: {got[got != want][:4]} instead of {want[got != want][:4]}"
+    return None

@@ -1,0 +1,58 @@
+"""The GPU half of kgen.cuh compiles, under nvcc and NVRTC, for the oldest and the newest supported architecture.
+
+The simulator never sees that half, so this is a check of its own; tests/gpu runs it where there is a GPU.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kgen import resources
+
+from .faulty import FAULTY
+from .primitives import CASES
+
+ARCHITECTURES = ["sm_80", "sm_90"]
+INCLUDE = resources.path("templates") / "cuda"
+
+
+def all_kernels() -> str:
+    """Return one text with every test kernel that is meant for a GPU (GNU assembler syntax is the simulator's only)."""
+    faulty = [case.text for case in FAULTY if "asm" not in case.text]
+    renamed = [text.replace("faulty(", f"faulty{i}(") for i, text in enumerate(faulty)]
+    return "\n".join([*(case.text for case in CASES), *renamed])
+
+
+def nvrtc_headers() -> Path | None:
+    """Return the folder of cuda_fp16.h in NVIDIA's wheel, or None if it or cuda.core is not installed."""
+    spec = importlib.util.find_spec("nvidia")
+    if spec is None or importlib.util.find_spec("cuda.core") is None:
+        return None
+    found = [path / "cu13/include" for path in map(Path, spec.submodule_search_locations or [])]
+    return next((path for path in found if (path / "cuda_fp16.h").exists()), None)
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on the PATH")
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_nvcc(architecture: str, tmp_path: Path) -> None:
+    source, output = tmp_path / "all.cu", tmp_path / "all.cubin"
+    source.write_text(all_kernels())
+    command = ["nvcc", "-std=c++17", f"-arch={architecture}", f"-I{INCLUDE}", "-cubin", "-o", str(output)]
+    done = subprocess.run([*command, str(source)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "warning" not in done.stderr, done.stderr
+
+
+@pytest.mark.skipif(nvrtc_headers() is None, reason="no NVRTC (extra cu13) or no CUDA headers")
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_nvrtc(architecture: str) -> None:
+    from cuda.core import Program, ProgramOptions  # optional, absent without the extra
+
+    options = ProgramOptions(std="c++17", arch=architecture, include_path=[str(INCLUDE), str(nvrtc_headers())])
+    code = Program(all_kernels(), "c++", options).compile("cubin").code
+    assert all(case.entry.encode() in bytes(code) for case in CASES)

@@ -1,0 +1,34 @@
+"""Each primitive of kgen.cuh, in the simulator, computes what PyTorch computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kgen import sim
+
+from .case import Case, Tensors, mismatch
+from .primitives import CASES, SHUFFLE_CASE
+
+
+def simulate(case: Case, cache_dir: Path, options: sim.Options | None = None) -> tuple[sim.Report, Tensors, Tensors]:
+    kernel = sim.compile(case.text, case.entry, cache_dir=cache_dir)
+    inputs, outputs = case.inputs(), case.outputs()
+    args: list[sim.Arg] = [sim.TensorArg(name, x, "in") for name, x in inputs.items()]
+    args += [sim.TensorArg(name, y, "inout" if case.initial else "out") for name, y in outputs.items()]
+    return sim.launch(kernel, case.grid, case.block, case.smem, args, options=options), outputs, inputs
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.entry)
+def test_primitive(case: Case, cache_dir: Path) -> None:
+    report, outputs, inputs = simulate(case, cache_dir)
+    assert report.ok, str(report)
+    assert mismatch(case, outputs, inputs) is None
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_thread_order_changes_nothing(seed: int, cache_dir: Path) -> None:
+    report, outputs, inputs = simulate(SHUFFLE_CASE, cache_dir, sim.Options(seed=seed))
+    assert report.ok, str(report)
+    assert mismatch(SHUFFLE_CASE, outputs, inputs) is None
