@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
 from kgen import resources
+from kgen.accumulators_base2 import LN2, LOG2E, to_base2
+from kgen.accumulators_check import AccumulatorError, Counterexample
 from kgen.accumulators_elaborate import elaborate
+from kgen.accumulators_facts import empty_test, has_empty_value, neutral
+from kgen.accumulators_machine import Machine, elements
+from kgen.accumulators_numeric import Array, exact, number_type
+from kgen.accumulators_prove import prove
 from kgen.accumulators_read import read_record
 from kgen.accumulators_record import Record, State, input_dtype
+from kgen.accumulators_safe import safe, safe_record
 from kgen.source import Source
 from kgen.types import BOOL, F32, F64, I32, I64, DType
 
-__all__ = ["Record", "State", "load_record", "load_records"]
-INPUTS: tuple[DType, ...] = (F32, F64, I32, I64, BOOL)
+__all__ = [
+    "LN2", "LOG2E", "AccumulatorError", "Counterexample", "Record", "State", "empty_test", "evaluate",
+    "has_empty_value", "load_record", "load_records", "neutral", "parse_record", "prove", "safe", "safe_record", "to_base2",
+]  # fmt: skip
+INPUTS: tuple[DType, ...] = (I64, I32, F64, BOOL, F32)
 
 
 def load_records(folder: Path | None = None) -> dict[str, Record]:
@@ -31,4 +44,25 @@ def load_record(path: Path) -> Record:
 def parse_record(name: str, source: Source) -> Record:
     """Return the record that `source` holds, checked for every input type it accepts; raise SpecError."""
     syntax = read_record(name, source)
-    return [elaborate(syntax, t) for t in INPUTS[::-1] if input_dtype(syntax, t) is t][-1]
+    return [elaborate(syntax, t) for t in INPUTS if input_dtype(syntax, t) is t][-1]
+
+
+def evaluate(
+    record: Record, xs: Array, splits: int, tile: int = 4, operands: Mapping[str, float] | None = None
+) -> dict[str, Array]:
+    """Return every result of the elements `xs` ([n] or [rows, n]), in float64 or int64.
+
+    The tiles are dealt to `splits` parts, each folded from the identity, and merged in order (parts without tiles too).
+    A result has the shape of `xs`, without its last axis unless it is elementwise.
+    """
+    rows: Array = np.atleast_2d(np.asarray(xs, number_type(record.input_dtype)))
+    given = {name: exact(np.full((1, 1), value, np.float64)) for name, value in (operands or {}).items()}
+    machine, parts = Machine(record, given), elements(rows)
+    state = machine.split(parts, splits, tile)
+    found = {}
+    for name in record.names:
+        value = machine.finish(name, state, parts).value
+        shape = rows.shape if record.elementwise(name) else (len(rows), 1)
+        full = np.broadcast_to(value, shape).reshape(np.shape(xs)[:-1] + shape[1:])
+        found[name] = full if record.elementwise(name) else full[..., 0]
+    return found

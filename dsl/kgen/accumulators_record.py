@@ -78,8 +78,6 @@ class Record:
             raise KgenError(f"accumulator '{self.name}' reduces {self.syntax.input_class} values, not {dtype}")
         if wanted is self.input_dtype:
             return self
-        if self.scaled:
-            raise ValueError("at() comes before to_base2()")
         return self.retype(wanted)
 
     def entry(self, name: str) -> Expr:
