@@ -50,7 +50,9 @@ def resolve(spec: Spec, dtypes: Mapping[str, DType]) -> Math:
     check_used(scope)
     casts = _casts(scope)
     if scope.diagnostics or scope.broken:
-        raise SpecError(sorted(set(scope.diagnostics), key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0)))
+        raise SpecError(
+            sorted(set(scope.diagnostics), key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0))
+        )
     conventions = spec.model.conventions
     return Math(
         name=spec.name,
@@ -88,7 +90,9 @@ def _check_dtypes(spec: Spec, dtypes: Mapping[str, DType]) -> None:
         given = dtypes.get(name)
         if given is None or given.name not in choices:
             what = "is not given" if given is None else f"is {given}"
-            raise fail(spec.span("dtypes", name), f"the type variable '{name}' {what}", f"it can be {', '.join(choices)}")
+            raise fail(
+                spec.span("dtypes", name), f"the type variable '{name}' {what}", f"it can be {', '.join(choices)}"
+            )
     for name in dtypes:
         if name not in spec.model.dtypes:
             raise fail(None, f"'{name}' is no type variable of '{spec.name}'", nearest(name, spec.model.dtypes))
@@ -181,7 +185,9 @@ def _stored(value: Value, dtype: DType, node: s.StoreTo) -> Expr:
     if (value.dtype is BOOL) != (dtype is BOOL) or (value.dtype.is_float and dtype.is_int):
         hint = "write where(condition, 1, 0)" if value.dtype is BOOL else f"write cast[{dtype}](...)"
         hint = "write a comparison" if dtype is BOOL else hint
-        raise fail(node.value.span, f"a value of type {value.dtype} cannot be stored in '{node.tensor}' of type {dtype}", hint)
+        raise fail(
+            node.value.span, f"a value of type {value.dtype} cannot be stored in '{node.tensor}' of type {dtype}", hint
+        )
     wide = convert(value, compute_dtype(dtype)) if value.weak else value.expr
     return wide if wide.dtype is dtype else Cast(dtype, wide, span=wide.span)
 

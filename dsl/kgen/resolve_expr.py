@@ -100,7 +100,9 @@ class Resolver:
 
     def _not_a_size(self, node: s.Name) -> Exception:
         if node.name in self.scope.spec.model.axes:
-            return fail(node.span, f"'{node.name}' is an axis, and here only sizes are known", "use the size it extends over")
+            return fail(
+                node.span, f"'{node.name}' is an axis, and here only sizes are known", "use the size it extends over"
+            )
         return fail(node.span, f"unknown size '{node.name}'", nearest(node.name, self.scope.sizes))
 
     def _unknown(self, span: Span, name: str) -> Exception:
@@ -152,7 +154,11 @@ class Resolver:
             raise fail(node.span, f"'{helper.name}' calls itself: {' -> '.join((*self.inlining, helper.name))}")
         if len(node.args) != len(helper.params):
             wanted = f"{helper.name}({', '.join(helper.params)})"
-            raise fail(node.span, f"'{helper.name}' takes {len(helper.params)} arguments, not {len(node.args)}", f"it is {wanted}")
+            raise fail(
+                node.span,
+                f"'{helper.name}' takes {len(helper.params)} arguments, not {len(node.args)}",
+                f"it is {wanted}",
+            )
         env = {p: self.value(a) for p, a in zip(helper.params, node.args, strict=True)}
         return replace(self, env=env, inlining=(*self.inlining, helper.name)).value(helper.body)
 
@@ -170,7 +176,9 @@ class Resolver:
         if tensor is None:
             raise self._no_tensor(node)
         if len(node.index) != len(tensor.dims):
-            raise fail(node.span, f"'{name}' has {len(tensor.dims)} dimensions, and {len(node.index)} indices are given")
+            raise fail(
+                node.span, f"'{name}' has {len(tensor.dims)} dimensions, and {len(node.index)} indices are given"
+            )
         index = tuple(self.integer(i) for i in node.index)
         if tensor.out:
             return self.reread(node, index)
@@ -190,7 +198,11 @@ class Resolver:
             raise fail(node.span, f"the output '{node.tensor}' is read before the statement that writes it")
         if index != found.index:
             hint = f"write it as on its left side: {found.text.split('=')[0].strip()}"
-            raise fail(node.span, f"the output '{node.tensor}' is a value here, and can be read at its own positions only", hint)
+            raise fail(
+                node.span,
+                f"the output '{node.tensor}' is a value here, and can be read at its own positions only",
+                hint,
+            )
         return computed(Value(Ref(found.expr.dtype, node.tensor, found.axes, span=node.span)))
 
     def reduction(self, node: s.Reduction) -> Value:

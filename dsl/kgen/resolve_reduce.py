@@ -28,15 +28,25 @@ def chosen(scope: Scope, node: s.Reduction) -> tuple[Record, tuple[tuple[str, s.
         return plain[0], ()
     if offered:
         names = ", ".join(sorted(r.name for r in offered))
-        raise fail(node.span, f"'{node.name}' is offered by several records: {names}", f"choose: accumulate: {{{node.name}: ...}}")
+        raise fail(
+            node.span,
+            f"'{node.name}' is offered by several records: {names}",
+            f"choose: accumulate: {{{node.name}: ...}}",
+        )
     raise _unknown(scope, node)
 
 
 def _unknown(scope: Scope, node: s.Reduction) -> Exception:
     if node.name in scope.tensors:
-        return fail(node.span, f"'{node.name}' is a tensor, and no reduction", f"write {node.name}[...] * (...) for a product")
+        return fail(
+            node.span, f"'{node.name}' is a tensor, and no reduction", f"write {node.name}[...] * (...) for a product"
+        )
     names = {n for r in scope.records.values() for n in r.names}
-    return fail(node.span, f"unknown reduction '{node.name}'", nearest(node.name, names) or f"known are {', '.join(sorted(names))}")
+    return fail(
+        node.span,
+        f"unknown reduction '{node.name}'",
+        nearest(node.name, names) or f"known are {', '.join(sorted(names))}",
+    )
 
 
 def check_accumulate(scope: Scope) -> None:
@@ -53,20 +63,26 @@ def _check_use(scope: Scope, name: str, use: UseModel, names: set[str]) -> None:
     if name not in names:
         raise fail(key, f"no accumulator offers '{name}'", nearest(name, names))
     if record is None:
-        raise fail(scope.spec.span("accumulate", name), f"unknown accumulator '{use.use}'", nearest(use.use, scope.records))
+        raise fail(
+            scope.spec.span("accumulate", name), f"unknown accumulator '{use.use}'", nearest(use.use, scope.records)
+        )
     if name not in record.names:
         raise fail(key, f"accumulator '{record.name}' has no result '{name}'", f"it has {', '.join(record.names)}")
     for operand in use.operands:
         if operand not in record.operands:
             place = scope.spec.span("accumulate", name, operand, key=True)
-            raise fail(place, f"accumulator '{record.name}' has no operand '{operand}'", nearest(operand, record.operands))
+            raise fail(
+                place, f"accumulator '{record.name}' has no operand '{operand}'", nearest(operand, record.operands)
+            )
     for operand in record.operands:
         if operand not in use.operands:
             hint = f"write {{use: {record.name}, {operand}: expression}}"
             raise fail(key, f"accumulator '{record.name}' needs the operand '{operand}'", hint)
 
 
-def masked(scope: Scope, node: s.Reduction, axes: tuple[str, ...], guard: Expr | None, free: frozenset[str]) -> Expr | None:
+def masked(
+    scope: Scope, node: s.Reduction, axes: tuple[str, ...], guard: Expr | None, free: frozenset[str]
+) -> Expr | None:
     """Return the guard of a reduction over `axes`: its own, and the mask if that speaks of one of `axes`.
 
     The other axes of the mask must be in `free`, the axes in scope; else it is unknown which elements the mask keeps.

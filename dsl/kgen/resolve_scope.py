@@ -52,7 +52,9 @@ class Scope:
             return self.dtypes[name]
         if name in DTYPES:
             return DTYPES[name]
-        raise fail(span, f"'{name}' is no dtype and no type variable", nearest(name, [*DTYPES, *self.spec.model.dtypes]))
+        raise fail(
+            span, f"'{name}' is no dtype and no type variable", nearest(name, [*DTYPES, *self.spec.model.dtypes])
+        )
 
     def names(self) -> list[str]:
         """Return every name an expression can use here."""

@@ -45,10 +45,19 @@ def resolve_axes(scope: Scope) -> None:
             place = scope.spec.span("axes", name, key=True)
             extent = extent_of(scope, model.extent)
             if model.in_ is not None and not isinstance(extent, Size):
-                raise fail(scope.spec.span("axes", name, "in"), f"'in' lists the values of a size, and the extent of '{name}' is none")
+                raise fail(
+                    scope.spec.span("axes", name, "in"),
+                    f"'in' lists the values of a size, and the extent of '{name}' is none",
+                )
             split = model.split.count if model.split is not None else None
             scope.axes[name] = Axis(
-                name, extent, model.in_, model.tile, bool(model.stream), split if isinstance(split, int) else None, span=place
+                name,
+                extent,
+                model.in_,
+                model.tile,
+                bool(model.stream),
+                split if isinstance(split, int) else None,
+                span=place,
             )
 
 
@@ -73,5 +82,7 @@ def dim_of(scope: Scope, node: s.Node) -> Expr:
         if node.name in scope.broken:
             raise silent()
         if node.name not in scope.sizes:
-            raise fail(node.span, f"there is no axis or size '{node.name}'", nearest(node.name, [*scope.axes, *scope.sizes]))
+            raise fail(
+                node.span, f"there is no axis or size '{node.name}'", nearest(node.name, [*scope.axes, *scope.sizes])
+            )
     return extent_of(scope, node)

@@ -18,7 +18,9 @@ def left_side(scope: Scope, node: s.StoreTo, tensor: Tensor) -> tuple[tuple[str,
     Coverage that depends on sizes becomes a check of the op: with it the index is in bounds and reaches every element.
     """
     if len(node.index) != len(tensor.dims):
-        raise fail(node.span, f"'{node.tensor}' has {len(tensor.dims)} dimensions, and {len(node.index)} indices are given")
+        raise fail(
+            node.span, f"'{node.tensor}' has {len(tensor.dims)} dimensions, and {len(node.index)} indices are given"
+        )
     axes: list[str] = []
     index, checks = [], []
     for i, (item, dim) in enumerate(zip(node.index, tensor.dims, strict=True)):
@@ -26,7 +28,9 @@ def left_side(scope: Scope, node: s.StoreTo, tensor: Tensor) -> tuple[tuple[str,
         found, check = _dimension(scope, e, dim, item.span, tensor, f"{tensor.name}, dimension {i}")
         for axis in found:
             if axis in axes:
-                raise fail(item.span, f"the axis '{axis}' stands twice on the left side, so not every element is written")
+                raise fail(
+                    item.span, f"the axis '{axis}' stands twice on the left side, so not every element is written"
+                )
             axes.append(axis)
         index.append(e)
         checks += check
@@ -69,7 +73,11 @@ def _packed(scope: Scope, e: Expr) -> tuple[str, str] | None:
 def _equal(extent: Expr, dim: Expr, where: str) -> list[Check]:
     if extent == dim:
         return []
-    return [Check(Apply(BOOL, "eq", (extent, dim)), f"{where}: every element is written once ({text(extent)} == {text(dim)})")]
+    return [
+        Check(
+            Apply(BOOL, "eq", (extent, dim)), f"{where}: every element is written once ({text(extent)} == {text(dim)})"
+        )
+    ]
 
 
 def _shifted(scope: Scope, axis: str, offset: Expr, dim: Expr, span: Span, tensor: Tensor, where: str) -> list[Check]:

@@ -44,7 +44,9 @@ def _tensor(scope: Scope, name: str, model: TensorModel) -> Tensor:
     spec = scope.spec
     dtype = scope.dtype(model.dtype, spec.span("tensors", name, "dtype"))
     if model.out and model.values is not None:
-        raise fail(spec.span("tensors", name, "values", key=True), "an output has no 'values': they are a contract for inputs")
+        raise fail(
+            spec.span("tensors", name, "values", key=True), "an output has no 'values': they are a contract for inputs"
+        )
     for key, used in (("fill", model.fill is not None), ("inplace", model.inplace is not None)):
         if used and not model.out:
             raise fail(spec.span("tensors", name, key, key=True), f"'{key}' is for outputs (out: true)")

@@ -123,7 +123,10 @@ def _diagnostics(e: ValidationError, tree: dict[Text, Any], source: Source) -> l
     for error in e.errors(include_url=False):
         own = error.get("ctx", {}).get("diagnostics")
         found += own if own else [_diagnostic(dict(error), tree, source)]
-    return sorted(set(found), key=lambda d: (d.span.source.name != source.name, d.span.line, d.span.column) if d.span else (True, 0, 0))
+    return sorted(
+        set(found),
+        key=lambda d: (d.span.source.name != source.name, d.span.line, d.span.column) if d.span else (True, 0, 0),
+    )
 
 
 def _diagnostic(error: dict[str, Any], tree: dict[Text, Any], source: Source) -> Diagnostic:

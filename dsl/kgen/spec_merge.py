@@ -62,7 +62,9 @@ def set_value(tree: dict[Text, Any], override: str) -> dict[Text, Any]:
 def _value(source: Source, value: str, column: int) -> Any:
     """Read a flow mapping or list as YAML, anything else as the text it is (so that no expression needs quotes)."""
     if value.startswith(("{", "[")):
-        return _moved(read(Source("--set", f"value: {value}"))[Text("value", Span(source, 1, 1))], source, column - len("value: "))
+        return _moved(
+            read(Source("--set", f"value: {value}"))[Text("value", Span(source, 1, 1))], source, column - len("value: ")
+        )
     start = source.text.find(value, column - 1) + 1
     return Text(value, Span(source, 1, start, max(1, len(value))))
 
@@ -81,7 +83,10 @@ def _set(tree: Any, keys: list[Text], value: Any) -> Any:
     if isinstance(tree, list):
         if not head.isdigit() or int(head) >= len(tree):
             raise fail(head.span, f"'{head}' is not an entry of this list of {len(tree)}")
-        return [_set(v, rest, value) if rest and i == int(head) else value if i == int(head) else v for i, v in enumerate(tree)]
+        return [
+            _set(v, rest, value) if rest and i == int(head) else value if i == int(head) else v
+            for i, v in enumerate(tree)
+        ]
     if not isinstance(tree, dict):
         raise fail(head.span, f"there is no key '{head}' below a value")
     new = {k: v for k, v in tree.items() if k != head}

@@ -93,7 +93,9 @@ class UseModel(Model):
     def _short_form(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return {"use": value}
-        return {"operands": {k: v for k, v in value.items() if k != "use"}} | {"use": v for k, v in value.items() if k == "use"}
+        return {"operands": {k: v for k, v in value.items() if k != "use"}} | {
+            "use": v for k, v in value.items() if k == "use"
+        }
 
 
 class ConventionsModel(Model):
@@ -116,19 +118,19 @@ class KernelFields(Model):
     axes: dict[str, AxisStructure] = {}
     grid: tuple[f.GridItem, ...] | None = None
     grid_swizzle: dict[str, f.Group] | None = None
+    loops: tuple[f.Name, ...] | None = None
     skeleton: Annotated[str | None, BeforeValidator(f.one_of("simt", "mma", "wgmma"))] = None
     warps: f.Warps | None = None
     stages: f.Stages | None = None
     threads: f.Threads | None = None
-    thread_tile: tuple[f.Small, f.Small] | None = None
-    vector: f.Small | None = None
     consumers: f.Small | None = None
     overlap: f.Word | None = None
+    thread_tile: Annotated[Any, f.unbuilt("schedule field 'thread_tile'")] = None
+    vector: Annotated[Any, f.unbuilt("schedule field 'vector'")] = None
     map: Annotated[Any, f.unbuilt("schedule field 'map'")] = None
     shared: Annotated[Any, f.unbuilt("schedule field 'shared'")] = None
     reduce: Annotated[Any, f.unbuilt("schedule field 'reduce'")] = None
     persistent: Annotated[Any, f.unbuilt("persistent grids")] = None
-    loops: Annotated[Any, f.unbuilt("schedule field 'loops'")] = None
     state: Annotated[Any, f.unbuilt("schedule field 'state'")] = None
     finish: Annotated[Any, f.unbuilt("schedule field 'finish'")] = None
     warps_along: Annotated[Any, f.unbuilt("schedule field 'warps_along'")] = None
@@ -190,5 +192,3 @@ class SpecModel(Model):
     variants: tuple[dict[str, f.Literal_], ...] = ()
     reference: f.Name | None = None
     schedule: ScheduleModel = ScheduleModel()
-
-

@@ -12,7 +12,9 @@ _CPP = """alignas alignof asm auto bool break case catch char class const conste
 else enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept nullptr operator
 private protected public register return short signed sizeof static struct switch template this throw true try typedef typeid
 typename union unsigned using virtual void volatile while wchar_t half warpSize gridDim blockDim blockIdx threadIdx""".split()
-_LANGUAGE = "cast inf nan true false desc index page slot row size tl triton torch sum max min any all abs range".split()
+_LANGUAGE = (
+    "cast inf nan true false desc index page slot row size tl triton torch sum max min any all abs range".split()
+)
 _WINDOWS = re.compile(r"(?i:con|prn|aux|nul|com\d|lpt\d)")
 MAX_LENGTH = 48
 
