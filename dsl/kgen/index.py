@@ -16,13 +16,13 @@ from dataclasses import replace
 import sympy
 
 from kgen.index_bounds import at_most, is_negative, is_nonnegative, lower, upper
-from kgen.index_convert import from_sympy, is_integer, table_of, to_sympy
+from kgen.index_convert import as_dtype, from_sympy, is_integer, table_of, to_sympy
 from kgen.index_eval import enumerate_equal, evaluate
 from kgen.index_facts import Facts, Range, leaf_name
 from kgen.index_rules import subtract
 from kgen.index_sympy import FloorDiv, Mod, Table
 from kgen.terms import Apply, Cast, Const, Expr, children, rewrite, walk, with_children
-from kgen.types import BOOL, I32, I64
+from kgen.types import BOOL, I32
 
 __all__ = [
     "Facts",
@@ -131,9 +131,7 @@ def _compare(fn: str, a: sympy.Expr, b: sympy.Expr, table: Table) -> bool | None
 def _simplify_integer(expr: Expr, facts: Facts) -> Expr:
     table = table_of(facts)
     inner = _simplify_leaves(expr, facts)
-    found = from_sympy(to_sympy(inner, table), table, expr.dtype)
-    if any(isinstance(x, Cast) for x in walk(inner)):
-        found = _widened(found, expr)
+    found = as_dtype(from_sympy(to_sympy(inner, table), table, expr.dtype), expr.dtype)
     return found if _complexity(found) < _complexity(inner) else _c_like(inner, table)
 
 
@@ -142,19 +140,6 @@ def _simplify_leaves(e: Expr, facts: Facts) -> Expr:
     if is_integer(e) and _is_arithmetic(e):
         return with_children(e, tuple(_simplify_leaves(c, facts) for c in children(e)))
     return simplify(e, facts)
-
-
-def _widened(e: Expr, original: Expr) -> Expr:
-    """Cast the i32 leaves of an i64 result where the original did, so that no product is computed in 32 bits."""
-    if original.dtype is not I64:
-        return e
-    match e:
-        case Apply(dtype=dtype) if dtype is I64 and _is_arithmetic(e):
-            return with_children(e, tuple(_widened(c, original) for c in children(e)))
-        case Const():
-            return e
-        case _:
-            return e if e.dtype is I64 else Cast(I64, e)
 
 
 def _c_like(e: Expr, table: Table) -> Expr:

@@ -24,7 +24,7 @@ def table_of(facts: Facts) -> Table:
     known: list[sympy.Expr] = []
     for condition in facts.holds:
         known.extend(_at_least_zero(condition, table))
-    table.known = tuple(known)
+    table.known = tuple(g for k in known for g in _parts(rules.spread(k, table)))
     table.bounds.clear()
     return table
 
@@ -40,6 +40,11 @@ def _at_least_zero(condition: Expr, table: Table) -> list[sympy.Expr]:
             return {"lt": [up], "le": [up], "gt": [down], "ge": [down], "eq": [up, down]}[fn]
         case _:
             return []
+
+
+def _parts(g: sympy.Expr) -> tuple[sympy.Expr, ...]:
+    """A minimum is at least 0 if all its arguments are."""
+    return g.args if isinstance(g, Minimum) else (g,)
 
 
 def is_integer(e: Expr) -> bool:
@@ -93,7 +98,7 @@ def _arithmetic(fn: str, args: list[sympy.Expr], table: Table) -> sympy.Expr | N
 
 
 def from_sympy(e: sympy.Expr, table: Table, dtype: DType) -> Expr:
-    """Return `e` as an expression computed in `dtype`, in reading order.
+    """Return `e` as an expression computed in `dtype` (in i64 from the first i64 leaf on), in reading order.
 
     Positive summands come first and constants last; a quotient or remainder of operands that are proven not to be
     negative is "quot" or "rem", which C computes directly, any other is "floordiv" or "mod".
@@ -113,13 +118,13 @@ def from_sympy(e: sympy.Expr, table: Table, dtype: DType) -> Expr:
         case FloorDiv() | Mod():
             c_like = all(is_nonnegative(a, table) for a in e.args)
             fn = ("quot" if c_like else "floordiv") if isinstance(e, FloorDiv) else "rem" if c_like else "mod"
-            return Apply(dtype, fn, tuple(from_sympy(a, table, dtype) for a in e.args))
+            return _node(fn, tuple(from_sympy(a, table, dtype) for a in e.args), dtype)
         case Minimum() | Maximum():
             args = sorted((from_sympy(a, table, dtype) for a in e.args), key=_rank)
             return _chain("minimum" if isinstance(e, Minimum) else "maximum", args, dtype)
         case Where():
             c, a, b = e.args
-            return Apply(dtype, "where", (table.leaf(c), from_sympy(a, table, dtype), from_sympy(b, table, dtype)))
+            return _node("where", (table.leaf(c), from_sympy(a, table, dtype), from_sympy(b, table, dtype)), dtype)
         case _:
             raise TypeError(f"no integer expression for {e!r}")
 
@@ -133,9 +138,9 @@ def _sum(e: sympy.Expr, table: Table, dtype: DType) -> Expr:
     first = next((i for i, (minus, _) in enumerate(signed) if not minus), 0)
     minus, total = signed.pop(first)
     if minus:
-        total = Apply(dtype, "neg", (total,))
+        total = _node("neg", (total,), dtype)
     for minus, x in signed:
-        total = Apply(dtype, "sub" if minus else "add", (total, x))
+        total = _node("sub" if minus else "add", (total, x), dtype)
     return total
 
 
@@ -159,14 +164,26 @@ def _product(e: sympy.Expr, table: Table, dtype: DType) -> Expr:
     k, rest = e.as_coeff_Mul()
     factors = sorted((from_sympy(f, table, dtype) for f in sympy.Mul.make_args(rest)), key=_rank)
     if k == -1:
-        return Apply(dtype, "neg", (_chain("mul", factors, dtype),))
+        return _node("neg", (_chain("mul", factors, dtype),), dtype)
     return _chain("mul", factors if k == 1 else [*factors, Const(dtype, int(k))], dtype)
+
+
+def _node(fn: str, args: tuple[Expr, ...], dtype: DType) -> Expr:
+    wide = I64 if any(a.dtype is I64 for a in args) else dtype
+    return Apply(wide, fn, tuple(as_dtype(a, wide) for a in args))
+
+
+def as_dtype(e: Expr, dtype: DType) -> Expr:
+    """Return an integer expression converted to `dtype`; any other as it is."""
+    if e.dtype is dtype or not is_integer(e):
+        return e
+    return Const(dtype, e.value) if isinstance(e, Const) else Cast(dtype, e)
 
 
 def _chain(fn: str, args: list[Expr], dtype: DType) -> Expr:
     found = args[0]
     for a in args[1:]:
-        found = Apply(dtype, fn, (found, a))
+        found = _node(fn, (found, a), dtype)
     return found
 
 

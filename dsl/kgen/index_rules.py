@@ -81,6 +81,18 @@ def maximum(table: Table, *args: sympy.Expr) -> sympy.Expr:
     return _extreme(table, Maximum, args)
 
 
+def spread(e: sympy.Expr, table: Table) -> sympy.Expr:
+    """Move summands into a minimum or maximum, min(a, b) + c -> min(a + c, b + c), so that other ends can absorb it."""
+    if len(terms(e)) < 2:
+        return e
+    for term, k, f in functions(e, Minimum, Maximum):
+        if k.is_Integer:
+            rest = sympy.Add(e, -term)
+            args = [spread(add(table, sympy.expand_mul(k * a), rest), table) for a in f.args]
+            return (minimum if isinstance(f, Minimum) == (k > 0) else maximum)(table, *args)
+    return e
+
+
 def complexity(e: sympy.Expr) -> tuple[int, int]:
     """Return (quotients and remainders, nodes)."""
     nodes = list(sympy.preorder_traversal(e))
@@ -130,8 +142,9 @@ def _small_quotient(table: Table, r: sympy.Expr, b: sympy.Expr) -> sympy.Expr | 
     """Return the value of r // b where bounds determine it."""
     if isinstance(b, sympy.Integer):
         lo, hi = lower(r, table), upper(r, table)
-        known = lo is not None and hi is not None and lo // int(b) == hi // int(b)
-        return sympy.Integer(lo // int(b)) if known else None
+        if lo is None or hi is None or lo // int(b) != hi // int(b):
+            return None
+        return sympy.Integer(lo // int(b))
     if not is_positive(b, table):
         return None
     if is_nonnegative(r, table) and is_negative(sympy.Add(r, negated(b)), table):

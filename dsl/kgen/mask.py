@@ -1,0 +1,125 @@
+"""Where a guard can hold and where it always holds in a tile, as intervals along the streamed axis.
+
+`not` is pushed down to comparisons. A comparison that is monotone in the streamed position n, k * n + rest OP 0 or
+(n + ...) // c OP rest, gives one interval for each element of the tile; its hull over the tile and its interior
+(intersection) come from the extremes of the ends. `and` intersects and `or` unites both. Everything else (lookups that
+vary in the tile or along n, remainders of n, products with n) can hold anywhere and is certain nowhere.
+
+Exact are: the interval of every comparison whose ends are monotone in the tile's positions; interiors of conjunctions;
+hulls of disjunctions; hulls of conjunctions whose upper ends all rise, or all fall, with each tile position and whose
+intervals for single elements are not empty and leave no gap (causal, windows, documents of equal length).
+Wider than need be, never wrong: hulls of conjunctions of ends that move against each other (n <= m and n <= 9 - m), of
+intervals that are empty for every element (a window of no width), with gaps (n == 3 * m), and of more than MAX_PIECES
+pieces. Narrower than could be: interiors of disjunctions of which different elements need different parts (causal, or
+one of the first rows); parts that hold for all elements and touch (window or first tokens) do count as one interior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import sympy
+
+from kgen.index_convert import from_sympy, table_of, to_sympy
+from kgen.index_facts import Facts
+from kgen.index_rules import maximum, minimum
+from kgen.index_sympy import Table
+from kgen.intervals import Pieces, Span
+from kgen.mask_segments import Walk, conditions_in_ends, ordered, touching_extended
+from kgen.mask_solve import Solver
+from kgen.terms import Cast, Expr, Start, apply, integer
+from kgen.types import BOOL, I32
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Positions from `lo` to `hi` (exclusive), none if hi <= lo. Ends are scalar i32 expressions."""
+
+    lo: Expr
+    hi: Expr
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Where a guard can hold: in the union of `hull`. Where it always holds: at least in the union of `interior`.
+
+    interior[i] lies within hull[i] and may be empty. `facts` are those the ends were simplified under.
+    """
+
+    extent: Expr
+    pieces: Pieces = field(repr=False)
+    facts: Facts = field(repr=False)
+
+    @property
+    def hull(self) -> tuple[Interval, ...]:
+        """At most four intervals, in no proven order."""
+        return tuple(self._interval(p.hull) for p in self.pieces)
+
+    @property
+    def interior(self) -> tuple[Interval, ...]:
+        """As many intervals as `hull` has."""
+        return tuple(self._interval(p.interior) for p in self.pieces)
+
+    def _interval(self, s: Span) -> Interval:
+        table = table_of(self.facts)
+        return Interval(*(_end(x, to_sympy(self.extent, table), table) for x in (s.lo, s.hi)))
+
+
+@dataclass(frozen=True)
+class SegmentBounds:
+    """Tiles from position `lo` to position `hi` (exclusive), multiples of the tile; none if hi <= lo.
+
+    "plain": the guard holds and every position is inside the extent, for the whole tile. "tail": positions may be
+    outside the extent, the guard holds for all others. "masked": neither is known.
+    """
+
+    lo: Expr
+    hi: Expr
+    kind: str
+
+
+def tile_interval(axis: str, tile: int, extent: Expr) -> Interval:
+    """Return the valid positions of the current tile of an axis."""
+    start = Start(I32, axis)
+    return Interval(start, apply("minimum", apply("add", start, integer(tile)), extent))
+
+
+def bounds_of(guard: Expr | None, stream: str, extent: Expr, tiles: Mapping[str, Interval], facts: Facts) -> Bounds:
+    """Return where `guard` can and must hold along the axis `stream` of `extent` positions, for the current tile.
+
+    `tiles`: the other axes that vary inside the tile, each with its valid positions (`tile_interval`, or all of an axis
+    that is not cut into tiles); they are taken to be not empty. All other axes, parameters, sizes, and lookups without
+    these axes are scalars and may appear in the ends. No guard (None) holds everywhere.
+    """
+    facts = facts.assuming(*(apply("lt", t.lo, t.hi, dtype=BOOL) for t in tiles.values()))
+    solver = Solver(facts, stream, extent, {a: (t.lo, t.hi) for a, t in tiles.items()})
+    pieces = solver.everywhere() if guard is None else solver.solve(guard)
+    return Bounds(extent, tuple(conditions_in_ends(p, solver.table) for p in pieces), facts)
+
+
+def segments(
+    bounds: Bounds, *, tile: int, lower: Expr | None = None, upper: Expr | None = None
+) -> tuple[SegmentBounds, ...]:
+    """Return the segments that visit, in rising order and once each, the tiles that can hold an element.
+
+    Tiles that touch the hull are visited; those wholly in the interior and in the extent are plain. `lower` and `upper`
+    (left out: 0 and the extent) limit the walk to a part of the axis; both are multiples of the tile, and `upper` is at
+    most the extent rounded up to one.
+    """
+    table = table_of(bounds.facts)
+    start, stop = (None if x is None else to_sympy(x, table) for x in (lower, upper))
+    extent = to_sympy(bounds.extent, table)
+    walk = Walk(tile, extent, (sympy.Integer(0) if start is None else start, stop), table)
+    for piece in touching_extended(ordered(bounds.pieces, table), table):
+        walk.visit(piece)
+    most = walk.ceil(extent)
+    return tuple(SegmentBounds(_end(lo, most, table), _end(hi, most, table), kind) for lo, hi, kind in walk.found)
+
+
+def _end(e: sympy.Expr, most: sympy.Expr, table: Table) -> Expr:
+    """Return an end in i32. One computed in 64 bits, from an i64 parameter, is brought within [0, most] first."""
+    found = from_sympy(e, table, I32)
+    if found.dtype is I32:
+        return found
+    return Cast(I32, from_sympy(maximum(table, minimum(table, e, most), sympy.Integer(0)), table, I32))
