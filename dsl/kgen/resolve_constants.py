@@ -60,8 +60,8 @@ def evaluate(e: Expr, values: Mapping[str, Number]) -> Number | None:
         case Size(name=name) | Param(name=name):
             return values.get(name)
         case Cast(arg=arg, dtype=dtype):
-            value = evaluate(arg, values)
-            return None if value is None else float(value) if dtype.is_float else int(value)
+            inner = evaluate(arg, values)
+            return None if inner is None else float(inner) if dtype.is_float else int(inner)
         case Apply(fn=fn, args=args):
             found = [evaluate(a, values) for a in args]
             if any(v is None for v in found):

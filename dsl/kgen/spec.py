@@ -130,7 +130,7 @@ def _diagnostics(e: ValidationError, tree: dict[Text, Any], source: Source) -> l
 
 
 def _diagnostic(error: dict[str, Any], tree: dict[Text, Any], source: Source) -> Diagnostic:
-    path = [p for p in error["loc"] if p not in ("archs", "[key]", "definition", "operands") or p in ()]
+    path = _written_path(error["loc"])
     about_key = error["loc"][-1] == "[key]" or error["type"] == "extra_forbidden"
     span = find_span(tree, path, about_key) or Span(source, 1, 1)
     context = error.get("ctx", {})
@@ -149,6 +149,20 @@ def _diagnostic(error: dict[str, Any], tree: dict[Text, Any], source: Source) ->
         case "too_long" | "too_short":
             return Diagnostic(span, f"'{path[-1]}' expects two values")
     return Diagnostic(span, error["msg"])
+
+
+def _written_path(loc: Sequence[str | int]) -> list[str | int]:
+    """Return the path of a model's field as the spec writes it: without the fields that short forms stand for."""
+    match list(loc):
+        case ["schedule", ("triton" | "cuda") as backend, "archs", *rest]:
+            path = ["schedule", backend, *rest]
+        case ["sizes", name, "definition", *rest]:
+            path = ["sizes", name, *rest]
+        case ["accumulate", name, "operands", *rest]:
+            path = ["accumulate", name, *rest]
+        case path:
+            pass
+    return path[:-1] if path[-1] == "[key]" else path
 
 
 def _unknown_key(span: Span, path: list[Any], value: Any) -> Diagnostic:

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from kgen import syntax as s
-from kgen.errors import SpecError, nearest
+from kgen.errors import Diagnostic, SpecError, nearest
 from kgen.parse import parse_choices, parse_expr, parse_order, parse_statement, parse_values
 from kgen.spec_names import reason_against
 from kgen.spec_yaml import QUOTE_HINT, Text
@@ -146,7 +146,8 @@ def _statements(value: Any) -> tuple[s.Statement, ...]:
     text = _scalar(value, "statements, one a line, after 'compute: |'")
     if text.style == ">":
         raise problem("a folded block joins the statements into one line", "write 'compute: |'")
-    found, diagnostics = [], []
+    found: list[s.Statement] = []
+    diagnostics: list[Diagnostic] = []
     for line, number, column in text.lines():
         code = line.split("#")[0].rstrip()
         if not code.strip():

@@ -93,9 +93,8 @@ class UseModel(Model):
     def _short_form(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return {"use": value}
-        return {"operands": {k: v for k, v in value.items() if k != "use"}} | {
-            "use": v for k, v in value.items() if k == "use"
-        }
+        operands = {k: v for k, v in value.items() if k != "use"}
+        return {**{k: v for k, v in value.items() if k == "use"}, "operands": operands}
 
 
 class ConventionsModel(Model):
