@@ -1,0 +1,130 @@
+"""The steps of a plan as CUDA text: one function per kind of step, labels between groups of lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kgen.emit.cuda_dot import multiply
+from kgen.emit.cuda_fold import Merge, fold
+from kgen.emit.cuda_memory import load, store
+from kgen.emit.cuda_scope import Context, Nest, indented
+from kgen.emit.cuda_shared import spill, stage
+from kgen.emit.labels import label_text
+from kgen.ir import Assign, Init, Label, Segment
+from kgen.schedule_steps import (
+    Barrier,
+    Elementwise,
+    Fold,
+    Load,
+    Multiply,
+    Spill,
+    Stage,
+    Step,
+    Walk,
+    Write,
+    operations_of,
+)
+from kgen.terms import Const, Expr, Start
+from kgen.types import I32
+
+
+@dataclass
+class Body:
+    """Prints the steps of one kernel. `shared` names the address of each tile, `merges` the function of each Combine."""
+
+    context: Context
+    shared: Mapping[str, str]
+    merges: Mapping[object, Merge]
+    statements: Mapping[str, str]
+    loops: int = 0
+    bounds: dict[Expr, str] = field(default_factory=dict)
+
+    def lines(self, steps: tuple[Step, ...]) -> list[str]:
+        """Return the lines of steps in one block; a label stands before the first line of each of its groups."""
+        out: list[str] = []
+        last: tuple[Label, ...] = ()
+        for step in steps:
+            labels = tuple(dict.fromkeys(op.label for op in operations_of(step)))
+            if labels and labels != last:
+                out += [*([""] if out else []), *(f"// {label_text(label, self.statements)}" for label in labels)]
+                last = labels
+            out += self.step(step)
+        return out
+
+    def step(self, step: Step) -> list[str]:
+        context, shared = self.context, self.shared
+        match step:
+            case Elementwise():
+                return elementwise(context, step)
+            case Load(op=op, form=form):
+                return load(context, op, form)
+            case Write(op=op, form=form):
+                return store(context, op, form)
+            case Stage():
+                return stage(context, step, dict(shared))
+            case Spill(tile=tile):
+                return spill(context, step, shared[tile.name])
+            case Multiply(a=a, b=b):
+                return multiply(context, step, shared[a.name], shared[b.name])
+            case Fold(op=op, scratch=scratch):
+                return fold(context, step, self.merges.get(op), tuple(shared[s.name] for s in scratch))
+            case Barrier():
+                return ["sync_threads();"]
+            case Walk():
+                return self.walk(step)
+
+    def walk(self, step: Walk) -> list[str]:
+        """Return one `for` for each segment."""
+        number, self.loops = self.loops, self.loops + 1
+        out: list[str] = []
+        for segment, body in zip(step.op.segments, step.bodies, strict=True):
+            out += self.segment(step, number, segment, body)
+        return out
+
+    def segment(self, step: Walk, number: int, segment: Segment, body: tuple[Step, ...]) -> list[str]:
+        context, axis = self.context, step.op.axis
+        name = context.names.start[axis]
+        low, before = self.bound(segment.lo, f"{axis}_begin")
+        high, after = self.bound(segment.hi, f"{axis}_end")
+        masked = "false" if segment.kind == "plain" else "true"
+        context.scope.open()
+        kept = dict(self.bounds)
+        inside = [f"KG_TILE({number}, {name}, {masked});", *self.lines(body)]
+        self.bounds = kept
+        context.scope.close()
+        tile = context.kernel.tile_axes.get(axis)
+        by = f"tile.{axis}" if tile is not None and tile.size == step.op.tile else None
+        stride = context.names.size(by) if by is not None else str(step.op.tile)
+        move = f"++{name}" if step.op.tile == 1 else f"{name} += {stride}"
+        head = f"for (int {name} = {low}; {name} < {high}; {move}) {{  // {segment.kind} tiles"
+        return [*before, *after, head, *indented(inside), "}"]
+
+    def bound(self, e: Expr, preferred: str) -> tuple[str, list[str]]:
+        """Return a bound's text, and the line that names it if it is more than a name or number."""
+        if isinstance(e, Const | Start):
+            return self.context.scalar(e), []
+        if e in self.bounds:
+            return self.bounds[e], []
+        text = self.context.scalar(e)
+        if text.isidentifier():
+            return text, []
+        name = self.context.scope.give(preferred)
+        self.bounds[e] = name
+        return name, [f"const {'int' if e.dtype is I32 else e.dtype.cuda} {name} = {text};"]
+
+
+def elementwise(context: Context, step: Elementwise) -> list[str]:
+    """Return one pass over the registers for all operations of a step; new arrays are declared before it."""
+    nest = Nest(context, step.axes)
+    held = bool(context.held_dims(step.axes))
+    declared, body = [], []
+    for op in step.ops:
+        new = not isinstance(op, Assign)
+        value = nest.text(op.value if isinstance(op, Init) else op.expr)
+        if new and held:
+            declared.append(f"{context.declaration(op.dst)};")
+        const = "" if isinstance(op, Init) else "const "
+        prefix = f"{const}{op.dst.dtype.cuda} " if new and not held else ""
+        body.append(f"{prefix}{nest.at(op.dst)} = {value};")
+    return [*declared, *nest.lines(body)]

@@ -1,0 +1,142 @@
+"""The schedule stage for the `simt` skeleton: tile IR and architecture to a plan, or a refusal that names what would fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from kgen.errors import KgenError
+from kgen.ir import Dot, Kernel, Loop, Op
+from kgen.layout import AxisLayout, ThreadMap
+from kgen.schedule_build import Builder
+from kgen.schedule_demand import collect
+from kgen.schedule_homes import Homes, find_homes, operations
+from kgen.schedule_memory import place, with_barriers
+from kgen.schedule_show import describe
+from kgen.schedule_steps import Step
+from kgen.schedule_threads import MAX_THREADS, choose
+from kgen.terms import Var
+
+KIB = 1024
+SHARED_LIMIT = {80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99, 121: 99}  # KiB a block can have
+MAX_REGISTERS = 255
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A planned kernel. `registers` is a proven lower bound for a thread; `steps` are in program order."""
+
+    kernel: str
+    arch: str
+    threads: int
+    smem_bytes: int
+    registers: int
+    map: ThreadMap
+    homes: Homes
+    steps: tuple[Step, ...]
+
+    @property
+    def layouts(self) -> dict[str, AxisLayout]:
+        """The layout of every axis held in registers."""
+        return dict(self.map.axes)
+
+    def describe(self) -> str:
+        """Return the plan as readable text: thread groups, layouts, homes, shared memory, steps."""
+        return describe(self.kernel, self.arch, self.registers, self.smem_bytes, self.map, self.homes, self.steps)
+
+    def __str__(self) -> str:
+        return self.describe()
+
+
+def plan(kernel: Kernel, *, arch: str, threads: int | None) -> Plan:
+    """Plan a kernel for an architecture ("sm_80", "sm_90a", ...); `threads` None lets the scheduler choose.
+
+    Raises KgenError if the threads are not a power of two from 32 to 1024, or if shared memory or the registers of the
+    accumulators cannot fit; the message names the nearest tile sizes that do.
+    """
+    _check_threads(threads)
+    limit = shared_limit(arch)
+    made = _plan(kernel, arch, threads)
+    if made.smem_bytes > limit:
+        have = f"kernel '{kernel.name}' needs {made.smem_bytes} bytes of shared memory; {arch} has {limit} a block"
+        raise KgenError(f"{have}{_remedy(kernel, arch, threads, limit)}")
+    if made.registers > MAX_REGISTERS:
+        have = f"the accumulators of kernel '{kernel.name}' need {made.registers} registers a thread of {MAX_REGISTERS}"
+        raise KgenError(f"{have} with {made.threads} threads{_remedy(kernel, arch, threads, limit)}")
+    return made
+
+
+def shared_limit(arch: str) -> int:
+    """Return the bytes of shared memory a block can have; KgenError for an unknown architecture."""
+    digits = arch.removeprefix("sm_").rstrip("af")
+    if not arch.startswith("sm_") or not digits.isdigit() or int(digits) not in SHARED_LIMIT:
+        known = ", ".join(f"sm_{n}" for n in SHARED_LIMIT)
+        raise KgenError(f"unknown architecture '{arch}' (known: {known})")
+    return SHARED_LIMIT[int(digits)] * KIB
+
+
+def _check_threads(threads: int | None) -> None:
+    if threads is None or (32 <= threads <= MAX_THREADS and threads & (threads - 1) == 0):
+        return
+    legal = [32 << n for n in range(6)]
+    near = min(legal, key=lambda n: abs(n - threads))
+    raise KgenError(f"threads must be a power of two from 32 to {MAX_THREADS}, not {threads} (nearest: {near})")
+
+
+def _plan(kernel: Kernel, arch: str, threads: int | None) -> Plan:
+    homes = find_homes(kernel)
+    map_ = choose(kernel, collect(kernel, homes), threads)
+    steps, smem = place(Builder(kernel, homes, map_).build(kernel.body))
+    registers = _accumulators(kernel.body, homes, map_)
+    return Plan(kernel.name, arch, map_.threads, smem, registers, map_, homes, with_barriers(steps))
+
+
+def _accumulators(body: tuple[Op, ...], homes: Homes, threads: ThreadMap) -> int:
+    """Return the registers of the tile state that lives through some loop, with the largest product made inside it."""
+    most = 0
+    for op in operations(body):
+        if not isinstance(op, Loop):
+            continue
+        inside = [o for segment in op.segments for o in operations(segment.body)]
+        state = {v for o in inside for v in _changed(o) if v.name in homes.mutable}
+        products = [_words(o.dst, threads) for o in inside if isinstance(o, Dot) and not o.accumulate]
+        most = max(most, sum(_words(v, threads) for v in state) + max(products, default=0))
+    return most
+
+
+def _changed(op: Op) -> tuple[Var, ...]:
+    dst = getattr(op, "dst", None)
+    return (dst,) if isinstance(dst, Var) else ()
+
+
+def _words(var: Var, threads: ThreadMap) -> int:
+    return threads.registers(var.axes) * max(1, var.dtype.bytes // 4)
+
+
+def _remedy(kernel: Kernel, arch: str, threads: int | None, limit: int) -> str:
+    """Return the nearest smaller tile of each axis that makes the plan fit on its own, as a hint."""
+    found = []
+    for axis in kernel.tile_axes:
+        fitting = next((s for s in _smaller(kernel, axis) if _fits(kernel, arch, threads, limit, axis, s)), None)
+        if fitting is not None:
+            found.append(f"{axis}: {fitting}")
+    return f"; tiles that fit: {' or '.join(found)}" if found else ""
+
+
+def _smaller(kernel: Kernel, axis: str) -> Iterator[int]:
+    stepped = {g.name for g in kernel.grid if g.tile > 1}
+    stepped |= {op.axis for op in operations(kernel.body) if isinstance(op, Loop) and op.tile > 1}
+    size = kernel.tile_axes[axis].size
+    while axis in stepped and size % 2 == 0 and size > 8:
+        size //= 2
+        yield size
+
+
+def _fits(kernel: Kernel, arch: str, threads: int | None, limit: int, axis: str, size: int) -> bool:
+    smaller = replace(
+        kernel,
+        tile_axes={**kernel.tile_axes, axis: replace(kernel.tile_axes[axis], size=size)},
+        grid=tuple(replace(g, tile=size) if g.name == axis else g for g in kernel.grid),
+    )
+    made = _plan(smaller, arch, threads)
+    return made.smem_bytes <= limit and made.registers <= MAX_REGISTERS

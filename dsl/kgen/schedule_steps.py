@@ -1,0 +1,175 @@
+"""The steps of a planned kernel: what the threads of a block do, in order, with barriers made explicit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kgen.ir import Assign, Combine, Dot, Init, Let, LoadTile, Loop, Op, Store, TileReduce
+from kgen.layout import ThreadGroup
+from kgen.schedule_access import Form
+from kgen.terms import Var
+from kgen.types import DType
+
+
+@dataclass(frozen=True)
+class SharedTile:
+    """A tile in shared memory: element (outer, inner) lies at `offset + (outer * pitch + inner) * dtype.bytes`."""
+
+    name: str
+    dtype: DType
+    outer: str
+    inner: str
+    rows: int
+    pitch: int
+    offset: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return self.rows * self.pitch * self.dtype.bytes
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """Let, Init and Assign of values over the same axes: one pass over the registers."""
+
+    axes: tuple[str, ...]
+    ops: tuple[Let | Init | Assign, ...]
+
+
+@dataclass(frozen=True)
+class Load:
+    """Global memory to registers."""
+
+    op: LoadTile
+    form: Form
+
+
+@dataclass(frozen=True)
+class Write:
+    """Registers to global memory."""
+
+    op: Store
+    form: Form
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Tiles evaluated by all threads in turns of `run` elements along `along`, and written to shared memory.
+
+    Turn c of a thread is element `((c // (size of along / run)), c % (...) * run)` of the axes (across, along).
+    """
+
+    tiles: tuple[SharedTile, ...]
+    ops: tuple[Let | LoadTile, ...]
+    forms: tuple[Form | None, ...]
+    along: str
+    across: str
+    run: int
+
+
+@dataclass(frozen=True)
+class Spill:
+    """A register value copied to its shared tile, `width` elements an access."""
+
+    var: Var
+    tile: SharedTile
+    width: int
+
+
+@dataclass(frozen=True)
+class Multiply:
+    """A Dot from two shared tiles: `step` of the contract axis at a time; `width_a`, `width_b` elements a shared load."""
+
+    op: Dot
+    a: SharedTile
+    b: SharedTile
+    step: int
+    width_a: int
+    width_b: int
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Shared memory in which the warps of a group exchange partial results: one row of `slots` elements per warp."""
+
+    name: str
+    dtype: DType
+    warps: int
+    slots: int
+    offset: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return self.warps * self.slots * self.dtype.bytes
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A reduction over one axis: registers, then `lanes` by shuffles, then warps through `scratch` (one per state)."""
+
+    op: TileReduce | Combine
+    group: ThreadGroup
+    lanes: int
+    scratch: tuple[Scratch, ...]
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """All threads of the block wait for each other."""
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A loop: its segments, each with its own steps."""
+
+    op: Loop
+    bodies: tuple[tuple[Step, ...], ...]
+
+
+Step = Elementwise | Load | Write | Stage | Spill | Multiply | Fold | Barrier | Walk
+Memory = SharedTile | Scratch
+
+
+def operations_of(step: Step) -> tuple[Op, ...]:
+    """Return the operations that a step carries out."""
+    match step:
+        case Elementwise(ops=ops) | Stage(ops=ops):
+            return ops
+        case Load(op=op) | Write(op=op) | Multiply(op=op) | Fold(op=op) | Walk(op=op):
+            return (op,)
+        case _:
+            return ()
+
+
+def all_steps(steps: tuple[Step, ...]) -> Iterator[Step]:
+    """Yield all steps in order, loops before their bodies."""
+    for step in steps:
+        yield step
+        if isinstance(step, Walk):
+            for body in step.bodies:
+                yield from all_steps(body)
+
+
+def writes(step: Step) -> tuple[Memory, ...]:
+    """Return the shared memory that a step writes (its own barriers not counted)."""
+    match step:
+        case Stage(tiles=tiles):
+            return tiles
+        case Spill(tile=tile):
+            return (tile,)
+        case Fold(scratch=scratch):
+            return scratch
+        case _:
+            return ()
+
+
+def reads(step: Step) -> tuple[Memory, ...]:
+    """Return the shared memory that a step reads at its end."""
+    match step:
+        case Multiply(a=a, b=b):
+            return (a, b)
+        case Fold(scratch=scratch):
+            return scratch
+        case _:
+            return ()
