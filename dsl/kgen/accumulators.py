@@ -12,7 +12,7 @@ from kgen import resources
 from kgen.accumulators_base2 import LN2, LOG2E, to_base2
 from kgen.accumulators_check import AccumulatorError, Counterexample
 from kgen.accumulators_elaborate import elaborate
-from kgen.accumulators_facts import empty_test, has_empty_value, neutral
+from kgen.accumulators_facts import neutral, undefined
 from kgen.accumulators_machine import Machine, elements
 from kgen.accumulators_numeric import Array, exact, number_type
 from kgen.accumulators_prove import prove
@@ -23,9 +23,23 @@ from kgen.source import Source
 from kgen.types import BOOL, F32, F64, I32, I64, DType
 
 __all__ = [
-    "LN2", "LOG2E", "AccumulatorError", "Counterexample", "Record", "State", "empty_test", "evaluate",
-    "has_empty_value", "load_record", "load_records", "neutral", "parse_record", "prove", "safe", "safe_record", "to_base2",
-]  # fmt: skip
+    "LN2",
+    "LOG2E",
+    "AccumulatorError",
+    "Counterexample",
+    "Record",
+    "State",
+    "evaluate",
+    "load_record",
+    "load_records",
+    "neutral",
+    "parse_record",
+    "prove",
+    "safe",
+    "safe_record",
+    "to_base2",
+    "undefined",
+]
 INPUTS: tuple[DType, ...] = (I64, I32, F64, BOOL, F32)
 
 

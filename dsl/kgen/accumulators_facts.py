@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
 
 from kgen.accumulators_machine import Machine, States, elements
-from kgen.accumulators_numeric import Array, bounds, number_type
+from kgen.accumulators_numeric import bounds, compute, exact, number_type
 from kgen.accumulators_record import Record
 from kgen.accumulators_safe import safe_record
 from kgen.accumulators_samples import random_rows, triples
-from kgen.terms import Apply, Const, Expr, Get, Var
-from kgen.types import BOOL
+from kgen.terms import Apply, Expr, Get, walk
 
 
 @lru_cache(maxsize=256)
@@ -45,36 +45,17 @@ def _states(record: Record) -> States:
     return machine.fold(machine.identity(), elements(rows))
 
 
-@lru_cache(maxsize=256)
-def empty_test(record: Record) -> Expr:
-    """Return the condition, over the states, that the state is the identity; a test of one of them if that decides it."""
-    machine, states = Machine(record), _states(record)
-    one = machine.identity()
-    equal = {name: states[name].value == one[name].value for name in one}
-    everything = np.logical_and.reduce(np.broadcast_arrays(*equal.values()))
-    deciding = [
-        s for s in record.states if np.array_equal(np.broadcast_to(equal[s.name], everything.shape), everything)
-    ]
-    tests = [_equals_identity(record, s.name) for s in ([*deciding[-1:]] or record.states)]
-    condition = tests[0]
-    for test in tests[1:]:
-        condition = Apply(BOOL, "and", (condition, test))
-    return condition
+def undefined(e: Expr, at: Mapping[Expr, int | float | bool]) -> bool:
+    """Return whether `e` is NaN, or divides by zero, where the variables in it have the values `at` (0 / 0, 1 / 0).
 
-
-def _equals_identity(record: Record, name: str) -> Expr:
-    state = next(s for s in record.states if s.name == name)
-    value = Get(state.dtype, Var(name, state.dtype, ()))
-    if state.dtype is BOOL:
-        return value if state.identity else Apply(BOOL, "not", (value,))
-    return Apply(BOOL, "eq", (value, Const(state.dtype, state.identity)))
-
-
-@lru_cache(maxsize=256)
-def has_empty_value(record: Record, name: str) -> bool:
-    """Return whether a result has a value of its own without elements (a sum has, a mean has not)."""
-    machine = Machine(record, {op: elements(np.zeros((1, 1))).x for op in record.operands})
-    nothing: Array = np.zeros((1, 0), number_type(record.input_dtype))
-    if record.elementwise(name):
-        return bool(record.operands)
-    return not np.isnan(machine.direct(name, elements(nothing)).value.astype(np.float64)).any()
+    Of a result at the identity state: whether it has no value of its own without elements.
+    """
+    env = {
+        get.var.name: exact(np.full((1, 1), value, number_type(get.dtype)))
+        for get, value in at.items()
+        if isinstance(get, Get)
+    }
+    divisors = [x.args[1] for x in walk(e) if isinstance(x, Apply) and x.fn == "div"]
+    zero = any((compute(d, env, False).value == 0).any() for d in divisors)
+    value = compute(e, env, False).value
+    return zero or bool(np.isnan(value.astype(np.float64)).any())
