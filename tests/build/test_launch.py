@@ -48,12 +48,13 @@ class _FakeDriver:
         self.status = status
         self.seen: list[tuple[object, ...]] = []
 
-    def cuLaunchKernel(self, function: int, *rest: int) -> int:
-        grid, threads, shared, stream, pointers = rest[0], rest[3], rest[6], rest[7], rest[8]
+    def cuLaunchKernelEx(self, config_address: int, function: int, pointers: int, extra: None) -> int:
+        config = cuda_driver.LaunchConfig.from_address(config_address)
         array = (ctypes.c_void_p * len(TYPES)).from_address(pointers)
         kinds = [kind for _, kind in _Parameters._fields_]
         values = [kind.from_address(place).value for kind, place in zip(kinds, array, strict=True)]
-        self.seen.append((function, grid, threads, shared, stream, *values))
+        shape = (config.grid_x, config.block_x, config.shared_bytes, config.stream)
+        self.seen.append((function, *shape, *values))
         return self.status
 
 
@@ -63,7 +64,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> _FakeDriver:
     monkeypatch.setattr(launch_cuda, "driver", lambda: fake)
     monkeypatch.setattr(launch_cuda, "load_function", lambda cubin, entry, shared: 77)
     monkeypatch.setattr(launch_cuda, "use_primary_context", lambda device: None)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 5, raising=False)
     return fake
 
@@ -153,7 +154,8 @@ print(sorted({name.split(".")[0] for name in set(sys.modules) - before}))
 
 @pytest.fixture
 def compiled(tmp_path: Path) -> Path:
-    return compile_cuda(TEXT, "fill", arch="sm_80", cache=Cache(tmp_path)).path
+    major, minor = torch.cuda.get_device_capability()
+    return compile_cuda(TEXT, "fill", arch=f"sm_{major}{minor}", cache=Cache(tmp_path)).path
 
 
 @needs_gpu

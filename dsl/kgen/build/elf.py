@@ -17,6 +17,7 @@ _ATTRIBUTE = struct.Struct("<BBHII")
 _SIZED = 0x04
 _FRAME_SIZE = 0x11
 _REGISTER_COUNT = 0x2F
+_RESERVED_SHARED = 1024  # what sm_90 and newer keep of a block's shared memory for the system
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def kernel_names(cubin: bytes) -> tuple[str, ...]:
 
 
 def read_resources(cubin: bytes, kernel: str) -> Resources:
-    """Return a kernel's resources as the cubin records them. Static shared memory includes what the system reserves."""
+    """Return a kernel's resources as the cubin records them: spills and local arrays are one number there."""
     sections = {s.name: s for s in _sections(cubin)}
     names = _symbol_names(sections)
     info = sections[".nv.info"].content if ".nv.info" in sections else b""
@@ -41,9 +42,10 @@ def read_resources(cubin: bytes, kernel: str) -> Resources:
         form, attribute, length, symbol, value = _ATTRIBUTE.unpack_from(info, offset)
         if form == _SIZED and length == 8 and names.get(symbol) == kernel:
             values[attribute] = value
-    shared = sections.get(f".nv.shared.{kernel}")
+    shared = sections[f".nv.shared.{kernel}"].size if f".nv.shared.{kernel}" in sections else 0
+    reserved = _RESERVED_SHARED if shared and ".nv.shared.reserved.0" in sections else 0
     local = values.get(_FRAME_SIZE, 0)
-    return Resources(values.get(_REGISTER_COUNT, 0), local, shared.size if shared else 0, local, "elf")
+    return Resources(values.get(_REGISTER_COUNT, 0), local, shared - reserved, local, "elf")
 
 
 def _sections(cubin: bytes) -> list[_Section]:

@@ -14,6 +14,23 @@ _Handle = ctypes.c_void_p
 _Unsigned = ctypes.c_uint
 
 
+class LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig. Filling it in once is faster than passing its members to the driver at each launch."""
+
+    _fields_ = (
+        ("grid_x", _Unsigned),
+        ("grid_y", _Unsigned),
+        ("grid_z", _Unsigned),
+        ("block_x", _Unsigned),
+        ("block_y", _Unsigned),
+        ("block_z", _Unsigned),
+        ("shared_bytes", _Unsigned),
+        ("stream", _Handle),
+        ("attributes", ctypes.c_void_p),
+        ("attribute_count", _Unsigned),
+    )
+
+
 class CudaError(KgenError):
     """A call of the CUDA driver failed; the message carries the error's name."""
 
@@ -25,7 +42,7 @@ def driver() -> Any:
         library = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
         raise CudaError(f"no CUDA driver on this machine ({error})") from None
-    library.cuLaunchKernel.argtypes = [_Handle, *[_Unsigned] * 7, _Handle, ctypes.c_void_p, ctypes.c_void_p]
+    library.cuLaunchKernelEx.argtypes = [ctypes.c_void_p, _Handle, ctypes.c_void_p, ctypes.c_void_p]
     library.cuModuleLoadData.argtypes = [ctypes.POINTER(_Handle), ctypes.c_char_p]
     library.cuModuleGetFunction.argtypes = [ctypes.POINTER(_Handle), _Handle, ctypes.c_char_p]
     library.cuFuncSetAttribute.argtypes = [_Handle, ctypes.c_int, ctypes.c_int]

@@ -13,7 +13,15 @@ from typing import Any
 
 import torch
 
-from kgen.ops.cuda_driver import INVALID_CONTEXT, CudaError, check, driver, load_function, use_primary_context
+from kgen.ops.cuda_driver import (
+    INVALID_CONTEXT,
+    CudaError,
+    LaunchConfig,
+    check,
+    driver,
+    load_function,
+    use_primary_context,
+)
 
 _FORMATS = {"ptr": "Q", "i64": "q", "i32": "i", "f32": "f", "f64": "d", "bool": "?"}
 _GRID_LIMIT = 2**31 - 1
@@ -25,7 +33,7 @@ class _Layout:
 
     packer: struct.Struct
     offsets: tuple[int, ...]
-    is_pointer: tuple[bool, ...]
+    pointers: tuple[int, ...]
 
 
 @functools.cache
@@ -36,17 +44,20 @@ def _layout(types: tuple[str, ...]) -> _Layout:
     codes = [_FORMATS[name] for name in types]
     ends = [struct.calcsize("@" + "".join(codes[: i + 1])) for i in range(len(codes))]
     offsets = tuple(end - struct.calcsize(code) for end, code in zip(ends, codes, strict=True))
-    return _Layout(struct.Struct("@" + "".join(codes)), offsets, tuple(name == "ptr" for name in types))
+    pointers = tuple(place for place, name in enumerate(types) if name == "ptr")
+    return _Layout(struct.Struct("@" + "".join(codes)), offsets, pointers)
 
 
 class _Block(threading.local):
-    """A thread's parameter block and the array of pointers into it that the driver reads."""
+    """A thread's parameter block, the array of pointers into it, and its launch configuration."""
 
-    def __init__(self, layout: _Layout) -> None:
+    def __init__(self, layout: _Layout, threads: int, shared_bytes: int) -> None:
         self.bytes = ctypes.create_string_buffer(max(1, layout.packer.size))
         base = ctypes.addressof(self.bytes)
         self.array = (ctypes.c_void_p * max(1, len(layout.offsets)))(*(base + offset for offset in layout.offsets))
         self.pointers = ctypes.addressof(self.array)
+        self.config = LaunchConfig(1, 1, 1, threads, 1, 1, shared_bytes, None, None, 0)
+        self.config_address = ctypes.addressof(self.config)
 
 
 class CudaKernel:
@@ -79,35 +90,44 @@ class CudaKernel:
 
     def prepare(self, types: Sequence[str]) -> Callable[..., None]:
         """Return `launch(grid, *values)` for parameters of these types: the same with less work per call."""
+        if not hasattr(torch._C, "_cuda_getCurrentRawStream"):
+            raise CudaError("this build of torch has no CUDA")
         layout = _layout(tuple(types))
-        block = _Block(layout)
-        pack, is_pointer = layout.packer.pack_into, layout.is_pointer
-        functions, threads, shared = self._functions, self.block, self.smem_bytes
-        raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+        block = _Block(layout, self.block, self.smem_bytes)
+        pack, pointer_places, functions = layout.packer.pack_into, layout.pointers, self._functions
+        raw_stream, current_device = torch._C._cuda_getCurrentRawStream, torch._C._cuda_getDevice
 
         def launch(grid: int, *values: Any) -> None:
             if not 0 < grid <= _GRID_LIMIT:
                 return _refuse_grid(grid)
-            device = _device_of(values)
-            if device != torch.cuda.current_device():
+            numbers, device = list(values), -1
+            for place in pointer_places:
+                value = numbers[place]
+                if value.__class__ is not int:
+                    numbers[place], owner = _address(value)
+                    device = owner if device < 0 else device
+            current = current_device()
+            if device != current and device >= 0:
                 with torch.cuda.device(device):
                     return launch(grid, *values)
-            function = functions.get(device) or self._load(device)
-            numbers = [_address(v) if p else v for v, p in zip(values, is_pointer, strict=True)]
+            function = functions.get(current) or self._load(current)
             try:
                 pack(block.bytes, 0, *numbers)
             except struct.error as error:
                 raise CudaError(f"{self.entry}: arguments do not fit the types {', '.join(types)}: {error}") from None
-            arguments = (function, grid, 1, 1, threads, 1, 1, shared, raw_stream(device), block.pointers, None)  # type: ignore[misc]
-            status = driver().cuLaunchKernel(*arguments)
-            if status == INVALID_CONTEXT:
-                use_primary_context(device)
-                status = driver().cuLaunchKernel(*arguments)
-            if status:
-                check(f"cuLaunchKernel of {self.entry} ({grid} blocks of {threads} threads, {shared} bytes)", status)
-            return None
+            block.config.grid_x, block.config.stream = grid, raw_stream(current)
+            status = driver().cuLaunchKernelEx(block.config_address, function, block.pointers, None)
+            return self._recover(status, current, grid, block) if status else None
 
         return launch
+
+    def _recover(self, status: int, device: int, grid: int, block: _Block) -> None:
+        """Launch again with a context if the thread had none; raise what the driver reports otherwise."""
+        if status == INVALID_CONTEXT:
+            use_primary_context(device)
+            status = driver().cuLaunchKernelEx(block.config_address, self._functions[device], block.pointers, None)
+        shape = f"{grid} blocks of {self.block} threads, {self.smem_bytes} bytes of shared memory"
+        check(f"cuLaunchKernelEx of {self.entry} ({shape})", status)
 
     def _load(self, device: int) -> int:
         with self._loading:
@@ -122,17 +142,11 @@ def _refuse_grid(grid: int) -> None:
         raise CudaError(f"a grid of {grid} blocks; expected 0 to {_GRID_LIMIT}")
 
 
-def _device_of(values: Sequence[Any]) -> int:
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            index = value.get_device()
-            if index < 0:
-                raise CudaError("a CUDA kernel was given a tensor on the CPU")
-            return index
-    return int(torch.cuda.current_device())
-
-
-def _address(value: Any) -> int:
-    if value is None or isinstance(value, int):
-        return value or 0
-    return int(value.data_ptr())
+def _address(value: Any) -> tuple[int, int]:
+    """Return a pointer argument's address and the device that it fixes (-1 for none)."""
+    if value is None:
+        return 0, -1
+    device = value.get_device()
+    if device < 0:
+        raise CudaError("a CUDA kernel was given a tensor on the CPU")
+    return value.data_ptr(), device

@@ -11,12 +11,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from triton import knobs
 from triton.runtime.jit import JITFunction
 
 from kgen.build.interpret import run_interpreted
 from kgen.errors import KgenError
 
 __all__ = ["TritonKernel", "run_interpreted"]
+
+# Triton writes a module's path into PTX between quotes and does not escape it; without line tables it writes none.
+_UNQUOTABLE = ('"', "\\", "\n")
 
 
 class TritonKernel:
@@ -52,6 +56,8 @@ class TritonKernel:
 def load_compiled(module_path: Path) -> ModuleType:
     """Return an emitted module, imported under a name of its own; anew when the file's text has changed."""
     path = module_path.resolve()
+    if any(mark in str(path) for mark in _UNQUOTABLE):
+        knobs.compilation.disable_line_info = True
     return _load(path, hashlib.sha256(path.read_bytes()).hexdigest())
 
 
