@@ -7,7 +7,7 @@ Padding is explicit: a TileAxis whose `size` may exceed the valid extent has its
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from kgen.terms import Expr, Var
@@ -174,12 +174,33 @@ class Segment:
 
 
 @dataclass(frozen=True)
+class Guarded:
+    """What the mask stage knows of a loop before it is cut into segments.
+
+    The loop runs over positions lo <= p < hi (`hi` also bounds the valid positions). No tile outside `hull` need run;
+    where `interior` holds for a whole tile, the lowered conditions `guards` are true. None: true everywhere.
+    `validity` is the lowered `p < hi`, None if every tile is whole.
+    """
+
+    lo: Expr
+    hi: Expr
+    hull: Expr | None
+    interior: Expr | None
+    guards: tuple[Expr, ...]
+    validity: Expr | None
+
+
+@dataclass(frozen=True)
 class Loop(Op):
-    """Walk `axis` in steps of `tile`, segment after segment. `tile` 1: Pos(axis) is a scalar in the body."""
+    """Walk `axis` in steps of `tile`, segment after segment. `tile` 1: Pos(axis) is a scalar in the body.
+
+    Until the mask stage there is one segment, right for every tile, and `guarded` says what may be dropped where.
+    """
 
     axis: str
     tile: int
     segments: tuple[Segment, ...]
+    guarded: Guarded | None = None
 
 
 @dataclass(frozen=True)
@@ -194,6 +215,7 @@ class Kernel:
     constants: dict[str, int]
     body: tuple[Op, ...]
     offset_dtype: DType  # i32 or i64: type of strides and offsets inside a tile; bases are always i64
+    extents: dict[str, Expr] = field(default_factory=dict)  # valid extent of each axis the kernel uses
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kgen.source import Source, Span
-from kgen.terms import Expr
+from kgen.terms import Expr, Reduce, walk
 from kgen.types import DType
 
 
@@ -121,7 +122,12 @@ class Math:
     conventions: Conventions
     reference: str | None
     masked: bool = False  # the spec has a top-level mask or a data-dependent extent
+    workspaces: frozenset[str] = frozenset()  # tensors that are materialised intermediates, made by the compiler
 
     def statement(self, name: str) -> Stmt:
         """Return the statement that defines `name`."""
         return next(s for s in self.statements if s.name == name)
+
+    def reductions(self) -> Iterator[Reduce]:
+        """Yield every reduction of every statement."""
+        return (n for s in self.statements for n in walk(s.expr) if isinstance(n, Reduce))

@@ -1,0 +1,94 @@
+"""The pipeline: the stages in their order, each a pure function of the one before.
+
+    parse       text -> Spec, syntax trees             kgen.spec, kgen.parse
+    resolve     Spec -> Math (typed, named)            kgen.resolve
+    accumulate  Math -> Folded (no reductions left)    kgen.specialise, kgen.cut, kgen.accumulate
+    tile        Folded -> Program                      kgen.tile
+    mask        Program -> Program (segments)          kgen.segment
+    simplify    Program -> Program (indices)           kgen.simplify
+    schedule    Kernel -> Plan (CUDA layouts)          kgen.schedule
+    emit        Program, Plans -> text                 kgen.emit
+
+From accumulate on, a stage sees one specialisation and one target. `check.check` holds after tile, mask and simplify.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kgen import accumulators
+from kgen.accumulate import Folded, accumulate
+from kgen.check import check
+from kgen.configure import Config, configure
+from kgen.cut import Piece, cut_math
+from kgen.ir import Program
+from kgen.math import Math
+from kgen.resolve import resolve
+from kgen.segment import cut
+from kgen.simplify import simplify_program
+from kgen.spec import Spec
+from kgen.specialise import Specialisation, specialise
+from kgen.tile import Part, tile
+from kgen.tile_frame import Frame
+
+STAGES = ("parse", "resolve", "accumulate", "tile", "mask", "simplify", "schedule", "emit")
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is compiled for: backend "triton" or "cuda", arch such as "sm_90"."""
+
+    backend: str
+    arch: str
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """The results of the stages up to simplify, kept for `kgen show`. `config` is that of the kernel with the outputs."""
+
+    math: Math
+    folded: tuple[Folded, ...]
+    config: Config
+    tiled: Program
+    masked: Program
+    program: Program
+
+
+def lower(spec: Spec, key: Specialisation, target: Target) -> Lowered:
+    """Lower a spec for one specialisation and target; raise SpecError or KgenError for what the user can mend."""
+    math = specialise(resolve(spec, dict(key.dtypes)), key)
+    _prove_records(math)
+    parts = _parts(spec, math, key, target)
+    tiled = tile(math.name, parts)
+    facts = parts[-1].frame.facts()
+    masked = cut(tiled, facts)
+    program = simplify_program(masked, facts)
+    for stage in (tiled, masked, program):
+        check(stage)
+    return Lowered(math, tuple(p.folded for p in parts), parts[-1].frame.config, tiled, masked, program)
+
+
+def _parts(spec: Spec, math: Math, key: Specialisation, target: Target) -> list[Part]:
+    """Return one part per kernel: materialised intermediates, outputs with a schedule of their own, the other outputs."""
+    config = configure(
+        math,
+        spec,
+        backend=target.backend,
+        arch=target.arch,
+        dtypes=key.dtypes,
+        sizes=key.sizes,
+        params=key.params,
+    )
+    pieces = cut_math(math, {name: m.dtype for name, m in config.materialize.items()}, set(config.kernels))
+    return [_part(p, config.kernels.get(p.name, config), key, target) for p in pieces]
+
+
+def _part(piece: Piece, config: Config, key: Specialisation, target: Target) -> Part:
+    return Part(piece.name, accumulate(piece.math), Frame(piece.math, key, config, target.backend))
+
+
+def _prove_records(math: Math) -> None:
+    """Every record is proved before its first use."""
+    records = accumulators.load_records()
+    for name in sorted({n.record for n in math.reductions()}):
+        accumulators.prove(records[name])

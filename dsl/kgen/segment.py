@@ -1,0 +1,118 @@
+"""Mask: cut each loop into segments, and drop from a segment's body what is always true there.
+
+The tile stage leaves one body, right for every tile. Where the guard's interior covers whole tiles the mask, its loads and
+the tail check fold away ("plain"); where it covers all but the last, ragged tile only the tail check stays ("tail").
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kgen.algebra import TRUE, conjuncts, fold, substitute
+from kgen.index import Facts
+from kgen.intervals import Pieces
+from kgen.ir import Guarded, Kernel, Let, LoadTile, Loop, Op, Program, Segment
+from kgen.ir_walk import map_op, ops, reads, writes
+from kgen.mask import SegmentBounds, bounds_of, segments, tile_interval
+from kgen.terms import Const, Expr, Get, Var
+from kgen.types import BOOL
+
+
+def cut(program: Program, facts: Facts) -> Program:
+    """Return the program with the loops of all kernels cut into segments."""
+    return replace(program, kernels=tuple(_cut_kernel(k, facts) for k in program.kernels))
+
+
+def _cut_kernel(kernel: Kernel, facts: Facts) -> Kernel:
+    body = tuple(_cut_op(op, kernel, facts, frozenset()) for op in kernel.body)
+    return replace(kernel, body=remove_dead(body))
+
+
+def _cut_op(op: Op, kernel: Kernel, facts: Facts, inside: frozenset[str]) -> Op:
+    if not isinstance(op, Loop):
+        return op
+    inner = inside | {op.axis}
+    bodies = [tuple(_cut_op(o, kernel, facts, inner) for o in s.body) for s in op.segments]
+    if op.guarded is None:
+        kept = tuple(replace(s, body=b) for s, b in zip(op.segments, bodies, strict=True))
+        return replace(op, segments=kept)
+    found = _segments(op, op.guarded, kernel, facts)
+    return replace(op, segments=tuple(_segment(b, op.guarded, bodies[0]) for b in found), guarded=None)
+
+
+def _segments(loop: Loop, g: Guarded, kernel: Kernel, facts: Facts) -> tuple[SegmentBounds, ...]:
+    extent = kernel.extents[loop.axis]
+    others = {a: t.size for a, t in kernel.tile_axes.items() if a != loop.axis}
+    tiles = {a: tile_interval(a, size, kernel.extents[a]) for a, size in others.items()}
+    bounds = bounds_of(g.hull, loop.axis, extent, tiles, facts)
+    if g.hull != g.interior:
+        inner = bounds_of(g.interior, loop.axis, extent, tiles, facts)
+        bounds = replace(bounds, pieces=_paired(bounds.pieces, inner.pieces))
+    upper = None if g.hi == extent else g.hi
+    return segments(bounds, tile=loop.tile, lower=g.lo, upper=upper)
+
+
+def _paired(hull: Pieces, inner: Pieces) -> Pieces:
+    """Interiors belong to the hull piece of the same number; where the pieces do not match, all tiles are masked."""
+    if len(hull) == len(inner):
+        return tuple(replace(h, interior=i.interior) for h, i in zip(hull, inner, strict=True))
+    return tuple(replace(h, interior=replace(h.hull, hi=h.hull.lo)) for h in hull)
+
+
+def _segment(b: SegmentBounds, g: Guarded, body: tuple[Op, ...]) -> Segment:
+    known: tuple[Expr, ...] = () if b.kind == "masked" else g.guards
+    if b.kind == "plain" and g.validity is not None:
+        known = (*known, g.validity)
+    return Segment(b.lo, b.hi, b.kind, assume(body, known))
+
+
+def assume(body: tuple[Op, ...], known: tuple[Expr, ...]) -> tuple[Op, ...]:
+    """Put true for conditions known to hold, fold, and drop variables that became constants."""
+    values: dict[Expr, Expr] = dict.fromkeys((c for k in known for c in conjuncts(k)), TRUE)
+    return _assume(body, values) if values else body
+
+
+def _assume(body: tuple[Op, ...], values: dict[Expr, Expr]) -> tuple[Op, ...]:
+    kept: list[Op] = []
+    for op in body:
+        new = _without_true(map_op(op, lambda e: fold(substitute(e, values))))
+        if isinstance(new, Loop):
+            new = replace(new, segments=tuple(replace(s, body=_assume(s.body, values)) for s in new.segments))
+        if isinstance(new, Let) and _replaceable(new):
+            values[Get(new.dst.dtype, new.dst)] = new.expr
+        else:
+            kept.append(new)
+    return tuple(kept)
+
+
+def _replaceable(op: Let) -> bool:
+    """A mask that became true, or a select that became its argument, needs no variable of its own."""
+    if isinstance(op.expr, Const):
+        return op.expr.dtype is BOOL
+    return isinstance(op.expr, Get) and op.expr.var.axes == op.dst.axes
+
+
+def _without_true(op: Op) -> Op:
+    where = getattr(op, "where", None)
+    return replace(op, where=None) if where == TRUE else op  # type: ignore[call-arg]
+
+
+def remove_dead(body: tuple[Op, ...]) -> tuple[Op, ...]:
+    """Remove loads and lets whose variable nothing reads."""
+    while True:
+        read: set[Var] = {v for op in ops(body) for v in reads(op)}
+        new = _live(body, read)
+        if new == body:
+            return body
+        body = new
+
+
+def _live(body: tuple[Op, ...], read: set[Var]) -> tuple[Op, ...]:
+    kept: list[Op] = []
+    for op in body:
+        if isinstance(op, Loop):
+            op = replace(op, segments=tuple(replace(s, body=_live(s.body, read)) for s in op.segments))
+        if isinstance(op, Let | LoadTile) and not any(v in read for v in writes(op)):
+            continue
+        kept.append(op)
+    return tuple(kept)

@@ -1,0 +1,112 @@
+"""Tile: from folds to kernels. Grid and loops are chosen, tiles loaded, and everything gets named tile axes and validity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kgen.accumulate import Folded
+from kgen.ir import Arg, Buffer, GridAxis, Kernel, LoadTile, Op, Program, Store
+from kgen.ir_walk import expressions, ops
+from kgen.math import Math
+from kgen.specialise import Specialisation
+from kgen.terms import Expr, Param, Size, walk
+from kgen.tile_folds import Folds
+from kgen.tile_frame import Frame
+from kgen.tile_names import Names
+from kgen.tile_scope import Scopes
+from kgen.tile_split import merge_body, partial_body, split_axis, split_frame
+from kgen.tile_values import Values
+from kgen.types import I32
+
+
+@dataclass(frozen=True)
+class Part:
+    """One cut of a spec (the whole spec if nothing is materialised): its name, its folds, its frame."""
+
+    name: str
+    folded: Folded
+    frame: Frame
+
+
+def tile(name: str, parts: list[Part]) -> Program:
+    """Return the program of all parts, in launch order."""
+    kernels: list[Kernel] = []
+    for part in parts:
+        kernels += _kernels(part)
+    buffers = {b.name: b for k in kernels for b in k.buffers.values()}
+    return Program(name, buffers, tuple(kernels))
+
+
+def _kernels(part: Part) -> list[Kernel]:
+    axis = split_axis(part.folded, part.frame)
+    if axis is None:
+        values = _values(part)
+        Folds(values, part.folded.results).finish()
+        return [_kernel(part.name, part, values, part.frame.grid(), {})]
+    first, second = _values(part), _values(part)
+    outer = split_frame(part.frame, axis)
+    spaces = partial_body(first, outer, axis)
+    merge_body(second, outer, axis, spaces)
+    partial = _kernel(f"{part.name}_partial", part, first, outer.partial_grid, spaces)
+    return [partial, _kernel(f"{part.name}_merge", part, second, part.frame.grid(), spaces)]
+
+
+def _values(part: Part) -> Values:
+    math = part.folded.math
+    strides = [f"{t}_s{i}" for t, x in math.tensors.items() for i in range(len(x.dims))]
+    blocks = [f"BLOCK_{a.upper()}" for a in math.axes]
+    starts = [f"{a}_{suffix}" for a in math.axes for suffix in ("start", "each", "part", "parts")]
+    taken = [*math.axes, *math.tensors, *math.sizes, *math.params, *strides, *blocks, *starts]
+    taken += [f"{t}_base" for t in math.tensors]
+    return Values(part.frame, part.folded, Scopes(), Names(taken))
+
+
+def _kernel(
+    name: str, part: Part, values: Values, grid: tuple[GridAxis, ...], spaces: dict[str, Buffer]
+) -> Kernel:
+    body = tuple(values.scopes.stack[0].ops)
+    math, spec = part.folded.math, part.frame.spec
+    used = _buffers(body, math, spec, spaces)
+    exprs = [e for op in ops(body) for e in expressions(op)] + [g.count for g in grid]
+    constants = {s: v for s, v in spec.sizes.items() if any(_mentions(e, s) for e in exprs)}
+    args = _arguments(used, exprs, math, spec)
+    extents = {a: x.extent for a, x in math.axes.items()}
+    return Kernel(name, grid, values.tile, args, used, constants, body, spec.offset, extents)
+
+
+def _mentions(e: Expr, size: str) -> bool:
+    return any(isinstance(n, Size) and n.name == size for n in walk(e))
+
+
+def _buffers(body: tuple[Op, ...], math: Math, spec: Specialisation, spaces: dict[str, Buffer]) -> dict[str, Buffer]:
+    names = {op.buffer for op in ops(body) if isinstance(op, LoadTile | Store)}
+    found = {t: _buffer(math, spec, t) for t in math.tensors if t in names}
+    return found | {n: b for n, b in spaces.items() if n in names}
+
+
+def _buffer(math: Math, spec: Specialisation, name: str) -> Buffer:
+    t = math.tensors[name]
+    role = "inout" if t.inplace else "out" if t.out else "in"
+    if name in math.workspaces:
+        return Buffer(name, t.dims, t.dtype, "workspace", len(t.dims) - 1 if t.dims else None, True)
+    default = len(t.dims) - 1 if t.dims else None
+    return Buffer(name, t.dims, t.dtype, role, spec.units.get(name, default), name in spec.aligned)  # type: ignore[arg-type]
+
+
+def _arguments(buffers: dict[str, Buffer], exprs: list[Expr], math: Math, spec: Specialisation) -> tuple[Arg, ...]:
+    """Return pointers, strides, sizes, params in signature order; only what the kernel reads."""
+    tensors = [Arg("tensor", b.name, b.dtype, b.name) for b in buffers.values()]
+    strides = [
+        Arg("stride", f"{b.name}_s{i}", spec.offset, b.name, i)
+        for b in buffers.values()
+        for i in range(len(b.dims))
+        if i != b.unit
+    ]
+    nodes = {n for e in exprs for n in walk(e)}
+    sizes = [Arg("size", s, I32) for s in math.sizes if Size(I32, s) in nodes and s not in spec.sizes]
+    params = [Arg("param", p.name, p.dtype) for p in math.params.values() if _reads(nodes, p.name)]
+    return (*tensors, *strides, *sizes, *params)
+
+
+def _reads(nodes: set[Expr], param: str) -> bool:
+    return any(isinstance(n, Param) and n.name == param for n in nodes)

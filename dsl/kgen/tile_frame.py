@@ -1,0 +1,108 @@
+"""The frame of a kernel: which axes are tiles, how large, how the grid walks them, and what is known about positions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kgen.algebra import ceil_div, fold, less, substitute
+from kgen.configure import Config
+from kgen.errors import KgenError
+from kgen.index import Facts, Range, prove
+from kgen.ir import GridAxis, TileAxis
+from kgen.math import Axis, Math
+from kgen.specialise import Specialisation
+from kgen.terms import Apply, Const, Expr, Pos, Size
+from kgen.tile_bounds import Reach
+from kgen.types import BOOL, I32
+
+DOT_MINIMUM = 16  # smallest tile extent tl.dot takes
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Axes of one kernel for one specialisation and backend."""
+
+    math: Math
+    spec: Specialisation
+    config: Config
+    backend: str
+
+    def axis(self, name: str) -> Axis:
+        return self.math.axes[name]
+
+    def role(self, name: str) -> str:
+        """Return "grid", "stream" or "whole"."""
+        return self.config.roles[name]
+
+    def step(self, name: str) -> int:
+        """Return how many positions of a grid or stream axis one program or iteration takes."""
+        tile = self.config.axes[name].tile
+        return tile if isinstance(tile, int) else 1
+
+    def size(self, name: str) -> int:
+        """Return the tile extent of an axis in this backend, padded; 1 means positions are scalars."""
+        if self.role(name) != "whole":
+            step = self.step(name)
+            if self.backend == "triton" and step & (step - 1):
+                near = 1 << (step.bit_length() - 1)
+                raise KgenError(f"axis {name}: tile {step} is no power of two, which Triton needs (nearest: {near}, {2 * near})")
+            return step
+        extent = self.static_extent(name)
+        if extent is None:
+            return self.spec.buckets[name]
+        return max(DOT_MINIMUM, _next_power(extent)) if self.backend == "triton" else extent
+
+    def static_extent(self, name: str) -> int | None:
+        """Return the extent if it is known when compiling."""
+        value = fold_sizes(self.axis(name).extent, self.spec.sizes)
+        return int(value.value) if isinstance(value, Const) else None
+
+    def validity(self, name: str) -> Expr | None:
+        """Return `position < extent`, or None where every position of a tile is provably valid."""
+        if self.size(name) == 1:
+            return None
+        extent = self.static_extent(name)
+        if extent is not None and extent % self.size(name) == 0:
+            return None
+        return less(Pos(I32, name), self.axis(name).extent)
+
+    def tile_axes(self) -> dict[str, TileAxis]:
+        return {a: TileAxis(a, self.size(a)) for a in self.math.axes if self.size(a) > 1}
+
+    def grid(self) -> tuple[GridAxis, ...]:
+        swizzle = self.config.grid_swizzle
+        return tuple(
+            GridAxis(a, self.step(a), ceil_div(self.axis(a).extent, self.step(a)), desc, swizzle.get(a, 0))
+            for a, desc in self.config.grid
+        )
+
+    def facts(self) -> Facts:
+        """Return what holds for every valid position: ranges of sizes, and position < extent."""
+        ranges: Mapping[Expr | str, Range] = {s: Range(0, None) for s in self.math.sizes}
+        checks = tuple(c.condition for c in self.math.checks)
+        valid = tuple(less(Pos(I32, a), x.extent) for a, x in self.math.axes.items())
+        equal = tuple(
+            Apply(BOOL, "eq", (Size(I32, s.name), s.definition))
+            for s in self.math.sizes.values()
+            if s.definition is not None
+        )
+        return Facts(ranges=ranges, constants=dict(self.spec.sizes)).assuming(*checks, *equal, *valid)
+
+    def in_bounds(self, index: Expr, extent: Expr) -> bool:
+        """Is 0 <= index < extent proven for all valid positions?"""
+        if Reach(self.math).inside(index, extent):
+            return True
+        facts = self.facts()
+        zero = Const(I32, 0)
+        return bool(prove(Apply(BOOL, "ge", (index, zero)), facts) and prove(less(index, extent), facts))
+
+
+def fold_sizes(e: Expr, sizes: Mapping[str, int]) -> Expr:
+    """Put static sizes in and fold."""
+    from_names = {Size(I32, k): Const(I32, v) for k, v in sizes.items()}
+    return fold(substitute(e, from_names))
+
+
+def _next_power(n: int) -> int:
+    return 1 << max(0, n - 1).bit_length()

@@ -1,0 +1,166 @@
+"""Split: the tiles of a stream axis are shared out to programs that write partial states; a second kernel merges them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kgen.accumulate import Fold, Folded
+from kgen.algebra import ceil_div, conjunction
+from kgen.errors import KgenError
+from kgen.ir import Assign, Buffer, GridAxis, LoadTile, Loop, Op, Segment, Store
+from kgen.terms import Apply, Const, Expr, Get, Pos, Size, Var
+from kgen.tile_folds import Folds
+from kgen.tile_frame import Frame
+from kgen.tile_record import merge_states, rescale_between
+from kgen.tile_values import Values
+from kgen.types import BOOL, I32
+
+
+@dataclass(frozen=True)
+class Split:
+    """`axis` is cut into `parts` runs of whole tiles; `part` is the name of the grid axis that counts them."""
+
+    frame: Frame
+    axis: str
+    part: str
+    parts: Expr
+    partial_grid: tuple[GridAxis, ...]
+
+
+def split_axis(folded: Folded, frame: Frame) -> str | None:
+    """Return the axis that is split and folded over here, if any; KgenError if its folds need several passes."""
+    names = [a for a, c in frame.config.axes.items() if c.split is not None and any(a in f.axes for f in folded.folds)]
+    if not names:
+        return None
+    if len(names) > 1:
+        raise KgenError(f"only one axis of a kernel can be split, not {' and '.join(names)}")
+    return names[0]
+
+
+def split_frame(frame: Frame, axis: str) -> Split:
+    """Return how the kernel of the partial states is launched: the parts vary slowest."""
+    wanted = frame.config.axes[axis].split
+    parts: Expr = Size(I32, f"{axis}_parts") if wanted == "auto" else Const(I32, int(wanted or 1))
+    part = f"{axis}_part"
+    return Split(frame, axis, part, parts, (GridAxis(part, 1, parts), *frame.grid()))
+
+
+def partial_body(values: Values, split: Split, axis: str) -> dict[str, Buffer]:
+    """Emit the kernel that folds one part of the axis and stores the states; return the workspaces."""
+    step = split.frame.step(axis)
+    tiles = ceil_div(split.frame.axis(axis).extent, step)
+    chunk = ceil_div_expr(tiles, split.parts)
+    part = Pos(I32, split.part)
+    lo, hi = (_tile_start(p, chunk, tiles, step) for p in (part, Apply(I32, "add", (part, Const(I32, 1)))))
+    values.range_of[axis] = (lo, hi)
+    folds = Folds(values, ())
+    spaces: dict[str, Buffer] = {}
+    for f in _split_folds(values.folded, axis, folds):
+        for var in _state(f):
+            mine = folds.demand(var)
+            space = _workspace(values, split, f, var)
+            spaces[space.name] = space
+            with values.statement(None, "store"):
+                _store_state(values, split, space, mine)
+    return spaces
+
+
+def _split_folds(folded: Folded, axis: str, folds: Folds) -> list[Fold]:
+    found = [f for f in folded.folds if axis in f.axes]
+    if any(folds.group_of[f.name].number > 1 for f in found):
+        raise KgenError(f"axis {axis} cannot be split: its reductions need more than one pass over it")
+    return found
+
+
+def _state(f: Fold) -> tuple[Var, ...]:
+    return (*f.states, *(c.var for c in f.carried))
+
+
+def _workspace(values: Values, split: Split, f: Fold, var: Var) -> Buffer:
+    """One state: [parts, its axes]."""
+    math = values.folded.math
+    dims = (split.parts, *(math.axes[a].extent for a in var.axes))
+    return Buffer(f"ws_{var.name.replace('.', '_')}", dims, var.dtype, "workspace", len(dims) - 1, False)
+
+
+def _state_index(split: Split, var: Var) -> tuple[Expr, ...]:
+    return (Pos(I32, split.part), *(Pos(I32, a) for a in var.axes))
+
+
+def _store_state(values: Values, split: Split, space: Buffer, mine: Var) -> None:
+    fold_var = next(v for f in values.folded.folds for v in _state(f) if f"ws_{v.name.replace('.', '_')}" == space.name)
+    where = conjunction(split.frame.validity(a) for a in mine.axes)
+    idle = [a for a, _ in split.frame.config.grid if a not in fold_var.axes]
+    once = [Apply(BOOL, "eq", (Pos(I32, a), Const(I32, 0))) for a in idle if a not in values.tile]
+    index = _state_index(split, fold_var)
+    values.scopes.emit(
+        0, Store(values.label(), space.name, index, Get(mine.dtype, mine), conjunction([where, *once]))
+    )
+
+
+def merge_body(values: Values, split: Split, axis: str, spaces: dict[str, Buffer]) -> None:
+    """Emit the kernel that merges the parts in order and stores the results."""
+    folds = Folds(values, values.folded.results)
+    found = [f for f in values.folded.folds if axis in f.axes]
+    states = {f.name: folds._declare(f) for f in found}
+    values.scopes.push(split.part)
+    for f in found:
+        with values.statement(folds._owner(f), "merge"):
+            _merge_part(values, split, f, states[f.name])
+    body: tuple[Op, ...] = tuple(values.scopes.pop())
+    with values.statement(folds._owner(found[0]), "merge"):
+        segment = Segment(Const(I32, 0), split.parts, "plain", body)
+        values.scopes.emit(0, Loop(values.label(), split.part, 1, (segment,)))
+    for f in found:
+        for var, mine in states[f.name].items():
+            values.scopes.define(mine, 0)
+            folds.defined[var] = mine
+        folds.done.add(folds.group_of[f.name])
+    folds.finish()
+
+
+def _merge_part(values: Values, split: Split, f: Fold, state: dict[Var, Var]) -> None:
+    """One part joins: states by the record's merge, carried sums rescaled to the new state and added."""
+    for mine in state.values():
+        values.scopes.define(mine, values.scopes.top)
+    loaded = {v: _load_state(values, split, v) for v in _state(f)}
+    a = {s.name: Get(v.dtype, state[v]) for s, v in zip(f.record.states, f.states, strict=True)}
+    b = {s.name: loaded[v] for s, v in zip(f.record.states, f.states, strict=True)}
+    merged = merge_states(values, f.record, a, b)
+    new = {s.name: merged[s.name] for s in f.record.states}
+    for c in f.carried:
+        ours = rescale_between(values, f.record, a, new, "rescale")
+        theirs = rescale_between(values, f.record, b, new, "rescale_part")
+        mine = Get(c.var.dtype, state[c.var])
+        left = Apply(mine.dtype, "mul", (mine, ours))
+        right = Apply(mine.dtype, "mul", (loaded[c.var], theirs))
+        values.scopes.emit(
+            values.scopes.top, Assign(values.label(), state[c.var], Apply(mine.dtype, "add", (left, right)))
+        )
+    for s, v in zip(f.record.states, f.states, strict=True):
+        values.scopes.emit(values.scopes.top, Assign(values.label(), state[v], new[s.name]))
+
+
+def _load_state(values: Values, split: Split, var: Var) -> Expr:
+    axes = tuple(a for a in values.tile if a in var.axes)
+    where = conjunction(split.frame.validity(a) for a in axes)
+    name = f"ws_{var.name.replace('.', '_')}"
+    mine = Var(values.names.new(f"{var.name.split('.', 1)[1]}_part"), var.dtype, axes)
+    values.scopes.emit(values.scopes.top, LoadTile(values.label(), mine, name, _state_index(split, var), where))
+    values.scopes.define(mine, values.scopes.top)
+    return Get(var.dtype, mine)
+
+
+def _tile_start(part: Expr, chunk: Expr, tiles: Expr, step: int) -> Expr:
+    """Return the first position of a part: whole tiles, so that the last parts may be empty."""
+    first = Apply(I32, "minimum", (Apply(I32, "mul", (part, chunk)), tiles))
+    return Apply(I32, "mul", (first, Const(I32, step)))
+
+
+def ceil_div_expr(a: Expr, b: Expr) -> Expr:
+    """Return ceil(a / b) for non-negative a and positive b."""
+    if isinstance(b, Const):
+        return ceil_div(a, int(b.value))
+    top = Apply(I32, "add", (a, Apply(I32, "sub", (b, Const(I32, 1)))))
+    return Apply(I32, "quot", (top, b))
+
