@@ -8,12 +8,13 @@ the absolute position; one that depends on loaded data is multiplied in 64 bits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from kgen.emit.names import offset, whole_axes
+from kgen.emit.names import fixed_axes, offset, whole_axes
 from kgen.ir import Buffer, Kernel
-from kgen.terms import Apply, Cast, Const, Expr, Get, Pos, Size, Start, apply, free_axes, walk
+from kgen.terms import Apply, Cast, Const, Expr, Get, Pos, Size, Start, apply, free_axes, integer, walk
 from kgen.types import I32, I64
 
 
@@ -55,8 +56,12 @@ def stride(kernel: Kernel, buffer: Buffer, dim: int) -> Expr | None:
     later = buffer.dims[dim + 1 :]
     if buffer.unit == dim or not later:
         return None
-    product: Expr = _wide(later[0])
-    for d in later[1:]:
+    known = math.prod(int(d.value) for d in later if isinstance(d, Const))
+    factors = [d for d in later if not isinstance(d, Const)]
+    if not factors:
+        return Const(I64, known)
+    product = _wide(factors[0])
+    for d in (*factors[1:], *([integer(known)] if known != 1 else [])):
         product = apply("mul", product, d)
     return product
 
@@ -81,12 +86,14 @@ def product(term: Term) -> Expr:
         return term.index
     inside = any(isinstance(x, Pos) or (isinstance(x, Get) and x.var.name.startswith("off.")) for x in walk(term.index))
     loaded = any(isinstance(x, Get) and not x.var.name.startswith("off.") for x in walk(term.index))
-    return apply("mul", term.index if inside and not loaded else _wide(term.index, term.stride), term.stride)
+    if inside and not loaded:
+        return apply("mul", term.index, term.stride)
+    return _wide_product(term.index, term.stride)
 
 
 def scalar_product(term: Term) -> Expr:
     """Return index * stride of a base term, in 64 bits."""
-    return term.index if term.stride is None else apply("mul", _wide(term.index, term.stride), term.stride)
+    return term.index if term.stride is None else _wide_product(term.index, term.stride)
 
 
 def depends(e: Expr, axes: frozenset[str], variables: frozenset[str]) -> bool:
@@ -97,11 +104,19 @@ def depends(e: Expr, axes: frozenset[str], variables: frozenset[str]) -> bool:
     )
 
 
-def _wide(e: Expr, partner: Expr | None = None) -> Expr:
-    """`e` in 64 bits, unless the product with `partner` is taken in 64 bits anyway."""
-    if e.dtype is I64 or (partner is not None and partner.dtype is I64):
-        return e
-    return Const(I64, e.value) if isinstance(e, Const) else Cast(I64, e)
+def _wide_product(index: Expr, step: Expr) -> Expr:
+    """index * step in 64 bits: the factor that decides the type is widened, a literal has none of its own."""
+    if step.dtype is I64 and not isinstance(step, Const):
+        return apply("mul", index, step, dtype=I64)
+    if isinstance(index, Const):
+        return apply("mul", index, _wide(step), dtype=I64)
+    return apply("mul", _wide(index), step, dtype=I64)
+
+
+def _wide(e: Expr) -> Expr:
+    if isinstance(e, Const):
+        return Const(I64, e.value)
+    return e if e.dtype is I64 else Cast(I64, e)
 
 
 def _plus(a: Expr, b: Expr) -> Expr:
@@ -129,6 +144,8 @@ def _summands(kernel: Kernel, e: Expr) -> list[Expr]:
             return [e]
         case Cast(arg=a) if e.dtype is I64 and a.dtype is I32 and is_tile(kernel, e):
             return [t if isinstance(t, Get | Pos) else Cast(I64, t) for t in _summands(kernel, a)]
+        case Pos(axis=axis) if axis in fixed_axes(kernel):
+            return []
         case Pos(axis=axis) if axis in kernel.tile_axes and axis not in whole_axes(kernel):
             return [Start(I32, axis), offset(axis)]
         case _:

@@ -78,6 +78,11 @@ def whole_axes(kernel: Kernel) -> tuple[str, ...]:
     return tuple(a for a in kernel.tile_axes if a not in walked)
 
 
+def fixed_axes(kernel: Kernel) -> frozenset[str]:
+    """Return the axes of which a kernel knows only position 0: no tile, no part of the grid, no loop."""
+    return frozenset(kernel.extents) - frozenset(_axes(kernel))
+
+
 def constant_values(kernel: Kernel) -> dict[str, int]:
     """Return the constexpr constants of a kernel's signature by identifier, in signature order."""
     names, raw = names_of(kernel), _raw_constants(kernel)
@@ -91,6 +96,7 @@ def names_of(kernel: Kernel) -> Names:
     constants = {key: scope.give(_preferred(key)) for key in _raw_constants(kernel)}
     axes = _axes(kernel)
     position = {a: scope.give(a if a not in scope.taken else f"{a}_pos") for a in axes}
+    position |= dict.fromkeys(fixed_axes(kernel), "0")
     single = _single(kernel)
     start = {a: position[a] if a in single else scope.give(f"{a}_start") for a in axes}
     values: dict[str, str] = {}

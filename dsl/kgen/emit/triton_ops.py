@@ -51,6 +51,7 @@ class Body:
     ) -> None:
         self.kernel, self.names, self.statements, self.stages, self.merges = kernel, names, statements, stages, merges
         self.scalar = TritonPrinter(kernel, names)
+        self.pointers = {a.buffer or a.name: names.arguments[a.name] for a in kernel.args if a.kind == "tensor"}
         self.lines: list[str] = []
         self.depth = 1
         self.label: Label | None = None
@@ -164,12 +165,12 @@ class Body:
     def known_base(self, a: Address) -> tuple[tuple[Term, ...], str]:
         """Return the largest part of the base that has a name already, and the name."""
         fits = [(b.base, n) for b, n in self.bases if b.buffer == a.buffer and set(b.base) <= set(a.base)]
-        return max(fits, key=lambda b: len(b[0]), default=((), self.names.arguments[a.buffer]))
+        return max(fits, key=lambda b: len(b[0]), default=((), self.pointers[a.buffer]))
 
     def define_base(self, a: Address, terms: tuple[Term, ...]) -> str:
         """Append a line that names the base pointer of a buffer moved by `terms`."""
         done, start = self.known_base(Address(a.buffer, terms, ()))
-        name = self.fresh(f"{self.names.arguments[a.buffer]}_base")
+        name = self.fresh(f"{self.pointers[a.buffer]}_base")
         more = [scalar_product(t) for t in grouped(t for t in terms if t not in done)]
         self.add(f"{name} = {self.scalar.sum(start, more)}")
         if not any(depends(t.index, frozenset(), self.mutable) for t in terms):

@@ -27,17 +27,19 @@ def wrap(code: str, indent: int = 0, width: int = WIDTH) -> list[str]:
     head, body = _head(code)
     parts = _operands(body)
     if len(parts) > 1:
-        inner = [line for p in parts for line in wrap(p, indent + STEP, width)]
-        return [" " * indent + head + "(", *inner, " " * indent + ")"]
+        cut = [line for p in parts for line in wrap(p, indent + STEP, width)]
+        return [" " * indent + head + "(", *cut, " " * indent + ")"]
     opened = _bracket(body)
     if opened is None:
         return [" " * indent + code]
     first, last = opened
     inside, tail = body[first + 1 : last], body[last:]
     items = _split(inside, ", ")
-    comma = "," if len(items) > 1 or inside.endswith(",") else ""
-    pieces = [f"{i.rstrip(',')}{comma}" for i in items] if comma else _operands(inside)
-    inner = [line for p in pieces for line in wrap(p, indent + STEP, width)]
+    commas = len(items) > 1 or inside.endswith(",")
+    inner: list[str] = []
+    for piece in (i.rstrip(",") for i in items) if commas else _operands(inside):
+        inner += wrap(piece, indent + STEP, width - commas)
+        inner[-1] += "," * commas
     return [" " * indent + head + body[: first + 1], *inner, " " * indent + tail]
 
 
