@@ -88,7 +88,7 @@ def compile(
 
 
 def build_runtime(cache_dir: Path, progress: Progress | None = None) -> Path:
-    """Return the runtime library, built (about 10 s) if the cache lacks this version of it."""
+    """Return the runtime library, built (about 4 s) if the cache lacks this version of it."""
     cache_dir = cache_dir.resolve()
     cache_dir.mkdir(parents=True, exist_ok=True)
     sources = sorted(RUNTIME.glob("*.cpp"))
@@ -97,7 +97,10 @@ def build_runtime(cache_dir: Path, progress: Progress | None = None) -> Path:
         if not library.exists():
             if progress is not None:
                 progress("building the CUDA simulator's runtime library (once)")
-            _gxx([*_COMMON, *map(str, sources), "-pthread", "-ldl", f"-Wl,-soname,{library.name}"], library)
+            # One translation unit: the standard headers take most of the time.
+            unit = "".join(f'#include "{source}"\n' for source in sources)
+            linking = ["-x", "c++", "-", "-pthread", "-ldl", f"-Wl,-soname,{library.name}"]
+            _gxx([*_COMMON, *linking], library, unit)
     return library
 
 
@@ -144,9 +147,9 @@ def _target_flags() -> tuple[str, ...]:
     return ("-march=x86-64-v3",) if {"avx2", "fma", "bmi2", "f16c", "movbe"} <= words else ()
 
 
-def _gxx(arguments: Sequence[str], output: Path) -> None:
+def _gxx(arguments: Sequence[str], output: Path, text: str | None = None) -> None:
     temporary = output.with_suffix(f".{os.getpid()}.tmp")
-    done = subprocess.run([compiler(), *arguments, "-o", str(temporary)], capture_output=True, text=True)
+    done = subprocess.run([compiler(), *arguments, "-o", str(temporary)], input=text, capture_output=True, text=True)
     if done.returncode != 0:
         temporary.unlink(missing_ok=True)
         raise SimCompileError(f"{output.stem}: g++ failed\n{done.stderr.strip()}")

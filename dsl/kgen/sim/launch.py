@@ -55,6 +55,7 @@ def launch(
     runtime = native.runtime(kernel.runtime)
     library = native.kernel(kernel.library)
     _check_shape(grid, block, smem_bytes)
+    _check_names([arg.name for arg in args])
     _check_signature(kernel.entry, library.kgen_signature().decode(), args)
     tensors = [arg for arg in args if isinstance(arg, TensorArg)]
     requests = (native.TensorRequest * max(1, len(tensors)))(*map(_request, tensors))
@@ -79,6 +80,12 @@ def _check_shape(grid: int, block: int, smem_bytes: int) -> None:
         raise KgenError(f"a block has 32 to {MAX_BLOCK} threads, in whole warps of 32, not {block}")
     if not 0 <= smem_bytes <= 227 * 1024:
         raise KgenError(f"a block has 0 to {227 * 1024} bytes of shared memory, not {smem_bytes}")
+
+
+def _check_names(names: Sequence[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise KgenError(f"arguments of a simulated launch need names of their own; '{twice[0]}' is given twice")
 
 
 def _check_signature(entry: str, letters: str, args: Sequence[Arg]) -> None:

@@ -27,6 +27,9 @@ std::string element(const Allocation& tensor, u64 offset) {
     fail("cross_block", line, text + ", which block " + std::to_string(other - 1) + " accesses in this launch");
 }
 
+u32 peek(const u32& mark) { return __atomic_load_n(&mark, __ATOMIC_RELAXED); }
+u32 exchange(u32& mark, u32 value) { return __atomic_exchange_n(&mark, value, __ATOMIC_RELAXED); }
+
 u32 elements(const Allocation& tensor, u64 offset, u32 bytes) {
     return static_cast<u32>((offset + bytes - 1) / tensor.item - offset / tensor.item + 1);
 }
@@ -51,7 +54,7 @@ void note_load(const Allocation& tensor, u64 offset, u32 bytes, u32 line) {
     u64 first = offset / tensor.item;
     u32 count = elements(tensor, offset, bytes), me = worker->block + 1;
     for (u32 i = 0; i < count; ++i) {
-        u32 owner = tensor.writer[first + i].load(std::memory_order_relaxed);
+        u32 owner = peek(tensor.writer[first + i]);
         if (owner == not_in_view) continue;
         if (owner == nobody && tensor.role == Role::out) [[unlikely]] {
             fail("uninitialised", line, "load of " + element(tensor, (first + i) * tensor.item) + ", which is not yet written");
@@ -60,8 +63,8 @@ void note_load(const Allocation& tensor, u64 offset, u32 bytes, u32 line) {
             cross_block(tensor, (first + i) * tensor.item, Access::load, owner, line);
         }
         if (!tensor.reader) continue;
-        u32 reader = tensor.reader[first + i].exchange(me, std::memory_order_relaxed);
-        if (reader != nobody && reader != me) tensor.reader[first + i].store(several_blocks, std::memory_order_relaxed);
+        u32 reader = exchange(tensor.reader[first + i], me);
+        if (reader != nobody && reader != me) exchange(tensor.reader[first + i], several_blocks);
     }
 }
 
@@ -73,12 +76,12 @@ void note_store(const Allocation& tensor, u64 offset, u32 bytes, u32 line) {
     u64 first = offset / tensor.item;
     u32 count = elements(tensor, offset, bytes), me = worker->block + 1;
     for (u32 i = 0; i < count; ++i) {
-        u32 owner = tensor.writer[first + i].exchange(me, std::memory_order_relaxed);
+        u32 owner = exchange(tensor.writer[first + i], me);
         if (owner != nobody && owner != me) [[unlikely]] {
             cross_block(tensor, (first + i) * tensor.item, Access::store, owner, line);
         }
         if (!tensor.reader) continue;
-        u32 reader = tensor.reader[first + i].load(std::memory_order_relaxed);
+        u32 reader = peek(tensor.reader[first + i]);
         if (reader != nobody && reader != me) [[unlikely]] {
             cross_block(tensor, (first + i) * tensor.item, Access::store, reader, line);
         }
@@ -93,7 +96,7 @@ void note_atomic(const Allocation& tensor, u64 offset, u32 bytes, u32 line) {
     u64 first = offset / tensor.item;
     u32 count = elements(tensor, offset, bytes);
     for (u32 i = 0; i < count; ++i) {
-        u32 owner = tensor.writer[first + i].exchange(by_atomics, std::memory_order_relaxed);
+        u32 owner = exchange(tensor.writer[first + i], by_atomics);
         if (owner == nobody && tensor.role == Role::out) [[unlikely]] {
             fail("uninitialised", line,
                  "atomic update of " + element(tensor, (first + i) * tensor.item) + ", which has no initial value (role inout has one)");

@@ -16,6 +16,7 @@ void log_access(const void* p, Access access, u32 line);  // null: this lane is 
 
 template <class T>
 KG_DEVICE void check_global(const void* p, Access access, u32 line) {
+    static_assert(one_access<T>, "an access moves 1, 2, 4, 8 or 16 bytes");
     Worker& w = *worker;
     u64 address = reinterpret_cast<u64>(p), slot = (address - w.arena) >> w.slot_shift;
     if (slot >= w.tensors || address % sizeof(T) != 0) [[unlikely]] bad_global(p, sizeof(T), access, line);
@@ -51,10 +52,11 @@ KG_DEVICE T load(const void* p) {
 template <class T, class F>
 KG_DEVICE T atomic_update(T* p, u32 line, F combine) {
     check_global<T>(p, Access::atomic, line);
-    std::atomic_ref<T> cell(*p);
-    T old = cell.load(std::memory_order_relaxed);
-    while (!cell.compare_exchange_weak(old, combine(old))) {
-    }
+    T old, updated;  // builtins, because <atomic> would double the time to compile a kernel
+    __atomic_load(p, &old, __ATOMIC_RELAXED);
+    do {
+        updated = combine(old);
+    } while (!__atomic_compare_exchange(p, &old, &updated, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
     return old;
 }
 

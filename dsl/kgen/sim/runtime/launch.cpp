@@ -33,7 +33,7 @@ void reserve_shared(Scheduler& s, const Options& options) {
     s.shared_memory.resize(options.shared_bytes + 1024);
     u64 address = reinterpret_cast<u64>(s.shared_memory.data());
     s.shared = s.shared_memory.data() + (1024 - address % 1024) % 1024;
-    if (options.check_races) s.cells.resize(options.shared_bytes);  // enough for granules of one byte
+    if (options.check_races) s.cells.resize(options.shared_bytes + 16);  // granules of one byte, whole words
 }
 
 void reset(Scheduler& s, Launch& launch) {

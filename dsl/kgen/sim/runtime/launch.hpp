@@ -1,6 +1,7 @@
 // One kernel launch, as all workers see it, and the faults it can end in.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <string>
@@ -76,6 +77,7 @@ std::string deadlock_text(const Scheduler& scheduler, u32 threads);
 const char* name_of(Op op);
 
 void run_block(Worker& worker, u32 block);
+void pass_turn(Worker& worker);  // lets the other ready threads run first
 void run_launch(Launch& launch);
 void check_coverage(Launch& launch);
 

@@ -131,6 +131,11 @@ void run_block(Worker& w, u32 block) {
     w.in_block = false;
 }
 
+void pass_turn(Worker& w) {
+    make_ready(*w.scheduler, *w.self);
+    yield(w);
+}
+
 void wait_for_block(u32 line) {
     Worker& w = *worker;
     Scheduler& s = *w.scheduler;

@@ -12,6 +12,7 @@ void shadow_write(u32 offset, u32 bytes, u32 line);
 
 template <class T>
 KG_DEVICE unsigned char* check_shared(Worker& w, u32 address, bool store, u32 line) {
+    static_assert(one_access<T>, "an access moves 1, 2, 4, 8 or 16 bytes");
     u32 offset = address - shared_base;
     if (offset >= w.shared_bytes || sizeof(T) > w.shared_bytes - offset || address % sizeof(T) != 0) [[unlikely]] {
         bad_shared(address, sizeof(T), store, line);

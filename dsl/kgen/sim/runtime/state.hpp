@@ -6,8 +6,6 @@
 //   Warp        32 fibers and their current collective
 #pragma once
 
-#include <atomic>
-
 #include "fiber.hpp"
 #include "types.hpp"
 
@@ -32,10 +30,10 @@ enum class Role : u32 { in, out, inout };
 // A registered tensor: the bytes from its first to its last element.
 struct Allocation {
     u64 base, bytes;
-    u32 item;                  // bytes per element
+    u32 item;     // bytes per element
     Role role;
-    std::atomic<u32>* writer;  // per element, for out and inout; else null
-    std::atomic<u32>* reader;  // per element, for inout; else null
+    u32* writer;  // per element, for out and inout; else null. Shared by workers: read and written atomically
+    u32* reader;  // per element, for inout; else null
 };
 
 struct Traffic {

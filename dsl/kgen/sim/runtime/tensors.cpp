@@ -17,19 +17,11 @@ u64 slot_bits(const TensorRequest* requests, u32 count) {
 }
 
 // Elements of the view belong to nobody yet; what lies between them belongs to no one ever.
-std::atomic<u32>* block_marks(const TensorRequest& request) {
+u32* block_marks(const TensorRequest& request) {
     u64 elements = request.bytes / request.item;
-    auto* marks = new std::atomic<u32>[elements];
-    for (u64 i = 0; i < elements; ++i) marks[i].store(not_in_view, std::memory_order_relaxed);
-    each_element(request.rank, request.sizes, request.strides, [&](u64 offset) {
-        marks[offset].store(nobody, std::memory_order_relaxed);
-    });
-    return marks;
-}
-
-std::atomic<u32>* reader_marks(u64 elements) {
-    auto* marks = new std::atomic<u32>[elements];
-    for (u64 i = 0; i < elements; ++i) marks[i].store(nobody, std::memory_order_relaxed);
+    u32* marks = new u32[elements];
+    std::fill(marks, marks + elements, not_in_view);
+    each_element(request.rank, request.sizes, request.strides, [&](u64 offset) { marks[offset] = nobody; });
     return marks;
 }
 
@@ -42,7 +34,7 @@ void add_tensor(Launch& launch, const TensorRequest& request) {
     Allocation tensor = {request.address, request.bytes, request.item, static_cast<Role>(request.role), nullptr, nullptr};
     bool marked = launch.options.check_outputs && request.bytes > 0 && tensor.role != Role::in;
     if (marked) tensor.writer = block_marks(request);
-    if (marked && tensor.role == Role::inout) tensor.reader = reader_marks(request.bytes / request.item);
+    if (marked && tensor.role == Role::inout) tensor.reader = new u32[request.bytes / request.item]{};
     launch.allocations.push_back(tensor);
     launch.names.emplace_back(request.name);
 }
@@ -79,7 +71,7 @@ void check_coverage(Launch& launch) {
         if (tensor.role != Role::out || !tensor.writer) continue;
         u64 elements = tensor.bytes / tensor.item, missing = 0, first = 0;
         for (u64 e = elements; e-- > 0;) {
-            if (tensor.writer[e].load(std::memory_order_relaxed) != nobody) continue;
+            if (tensor.writer[e] != nobody) continue;
             ++missing;
             first = e;
         }

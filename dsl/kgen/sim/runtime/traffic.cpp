@@ -4,6 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "launch.hpp"
+
 namespace kg {
 
 namespace {
@@ -53,10 +55,27 @@ void count_divergent(Worker& w, const std::vector<LoggedAccess>* lanes) {
     }
 }
 
+// Logs are of bounded length: in a long loop without collectives, lanes wait for one another here.
+constexpr std::size_t longest_log = 4096;
+
+bool warp_is_here(const Worker& w) {
+    u32 first = w.self->index - w.self->lane;
+    for (u32 i = first; i < first + warp_size; ++i) {
+        if (w.scheduler->fibers[i].wait == Wait::running && w.log->of[i].size() < longest_log) return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 void log_access(const void* p, Access access, u32 line) {
-    worker->log->of[worker->self->index].push_back({reinterpret_cast<u64>(p), line, access});
+    Worker& w = *worker;
+    std::vector<LoggedAccess>& mine = w.log->of[w.self->index];
+    mine.push_back({reinterpret_cast<u64>(p), line, access});
+    while (mine.size() >= longest_log) [[unlikely]] {
+        if (warp_is_here(w)) count_sectors(w, w.self->index - w.self->lane);
+        else pass_turn(w);
+    }
 }
 
 void count_sectors(Worker& w, u32 first_thread) {

@@ -42,6 +42,7 @@ namespace kg {
 template <class A, class B> constexpr bool same = std::is_same_v<A, B>;
 template <class T> constexpr bool is_half = same<T, bf16> || same<T, f16>;
 template <class T> constexpr bool is_float = same<T, f32> || same<T, f64>;
+template <class T> constexpr bool one_access = std::has_single_bit(sizeof(T)) && sizeof(T) <= 16;
 template <class T> using just = std::type_identity_t<T>;
 
 template <class To, class From>
