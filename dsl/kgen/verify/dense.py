@@ -89,7 +89,7 @@ class Evaluator:
         """Return a value of `data`; a scalar gets its dimensions of extent 1, a missing magnitude is |data|."""
         data = data.reshape((1,) * len(self.order)) if data.ndim == 0 else data
         if self.arithmetic.magnitudes and mag is None:
-            mag = data.to(torch.float64).abs()
+            mag = magnitude.plain(data)
         return Value(data, mag)
 
     def _position(self, axis: str) -> Value:
@@ -149,9 +149,10 @@ class Evaluator:
         if not self.arithmetic.magnitudes:
             return None
         if not data.is_floating_point():
-            return data.to(torch.float64).abs()
+            return magnitude.plain(data)
         mags = tuple(a.mag for a in args if a.mag is not None)
-        return magnitude.of_function(name, function, tuple(a.data for a in args), mags)
+        datas = tuple(a.data for a in args)
+        return magnitude.of_function(name, function, datas, mags, conditioned=self.arithmetic.conditioned)
 
     def _real(self, data: Tensor) -> Tensor:
         return data if data.is_floating_point() else data.to(self.arithmetic.real)
@@ -226,7 +227,7 @@ class Evaluator:
         mag = None
         if arg.mag is not None:
             by = {"min": "max", "sum": "sum", "max": "max", "mean": "mean", "prod": "prod"}.get(name)
-            mag = result.to(torch.float64).abs()
+            mag = magnitude.plain(result)
             if by is not None:
                 mag = reductions.reduce(by, self._spread(arg.mag, dims, exists), exists, dims)
         return self._hollowed(Value(result, mag), arg.hollow, name, dims)

@@ -1,8 +1,8 @@
 """Magnitudes: for each value, the sum of the absolute values of the terms it was made of.
 
 A rounding error of relative size u in every operation changes a value by about u times its magnitude, to first order.
-Sums and differences add magnitudes (so cancellation shows); a product of plain values has its own absolute value, and of
-values that are conditioned worse, |a| B + A |b| - |a b|; any other function passes on the magnitude of its argument
+Sums and differences add magnitudes (so cancellation shows); a product of plain values has its own absolute value, and
+of values conditioned worse, |a| B + A |b| - |a b|; any other function passes on the magnitude of its argument
 through its slope: an error of u * A in x is an error of u * A * exp(x) in exp(x).
 """
 
@@ -16,8 +16,18 @@ from torch import Tensor
 TorchFunction = Callable[..., Tensor]
 
 
-def of_function(name: str, function: TorchFunction, args: tuple[Tensor, ...], mags: tuple[Tensor, ...]) -> Tensor:
-    """Return the magnitude of `function(*args)`; `mags` are the arguments' own magnitudes, all float64."""
+def plain(data: Tensor) -> Tensor:
+    """Return |data| in float64; an infinity or a NaN is exact, so it has no magnitude."""
+    return data.to(torch.float64).abs().nan_to_num(nan=0.0, posinf=0.0)
+
+
+def of_function(
+    name: str, function: TorchFunction, args: tuple[Tensor, ...], mags: tuple[Tensor, ...], *, conditioned: bool
+) -> Tensor:
+    """Return the magnitude of `function(*args)`; `mags` are the arguments' own magnitudes, all float64.
+
+    Unless `conditioned`, functions that are no sum, product or quotient forget their arguments' magnitudes.
+    """
     match name:
         case "add" | "sub":
             return mags[0] + mags[1]
@@ -30,8 +40,10 @@ def of_function(name: str, function: TorchFunction, args: tuple[Tensor, ...], ma
             return of_product((args[0], inverse), (mags[0], product(mags[1], inverse * inverse)))
         case "where":
             return torch.where(args[0], mags[1], mags[2])
-        case _:
+        case _ if conditioned:
             return _through_slopes(function, args, mags)
+        case _:
+            return plain(function(*args))
 
 
 def of_product(factors: Sequence[Tensor], mags: Sequence[Tensor]) -> Tensor:
@@ -61,10 +73,11 @@ def _through_slopes(function: TorchFunction, args: tuple[Tensor, ...], mags: tup
             leaves[i].requires_grad_(True)
         out = function(*leaves)
         if not out.requires_grad:
-            return out.detach().to(torch.float64).abs()
+            return plain(out.detach())
         slopes = torch.autograd.grad(out.sum(), [leaves[i] for i in floats], allow_unused=True)
     carried = torch.zeros_like(out)
     for i, slope in zip(floats, slopes, strict=True):
         if slope is not None:
             carried = carried + product(slope.abs(), mags[i])
-    return torch.maximum(out.detach().abs().nan_to_num(nan=0.0, posinf=float("inf")), carried).detach()
+    known = torch.isfinite(out.detach())
+    return torch.where(known, torch.maximum(plain(out.detach()), carried), 0.0)

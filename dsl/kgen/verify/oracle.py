@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math as numbers
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -17,12 +18,22 @@ from kgen.math import Math, Stmt
 from kgen.verify.binding import Scalar, Sizes, bind, scalars
 from kgen.verify.dense import Evaluator
 from kgen.verify.formulas import direct_formula
+from kgen.verify.magnitude import plain
 from kgen.verify.values import Arithmetic, Formulas, Value, Window
 
 EXACT = Arithmetic()
-MAGNITUDES = Arithmetic(magnitudes=True)
+TERMS = Arithmetic(magnitudes=True)
+CONDITIONED = Arithmetic(magnitudes=True, conditioned=True)
 OP_BY_OP = Arithmetic(real=torch.float32, rounding=True)
 CHUNK_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Outputs by tensor name, and their magnitudes (empty unless the arithmetic has them)."""
+
+    outputs: dict[str, Tensor]
+    magnitudes: dict[str, Tensor]
 
 
 def evaluate(
@@ -38,13 +49,42 @@ def evaluate(
     """Return every output: float64 for float outputs (float32 op by op), int64 for integers, bool.
 
     `sizes` holds the free sizes (definitions are computed); `params` may leave out those with defaults.
-    `absolute` returns the float64 magnitudes of the outputs instead.
+    `absolute`: every term replaced by its absolute value, in float64.
     """
-    run = _Evaluation(math, inputs, bind(math, sizes, params), MAGNITUDES if absolute else arithmetic, formulas)
+    outcome = run(math, inputs, params, sizes, TERMS if absolute else arithmetic, formulas)
+    return outcome.magnitudes if absolute else outcome.outputs
+
+
+def run(
+    math: Math,
+    inputs: Mapping[str, Tensor],
+    params: Mapping[str, Scalar],
+    sizes: Mapping[str, int],
+    arithmetic: Arithmetic,
+    formulas: Formulas = direct_formula,
+) -> Outcome:
+    """Evaluate as `evaluate` does, with magnitudes beside the outputs."""
+    evaluation = _Evaluation(math, inputs, bind(math, sizes, params), arithmetic, formulas)
     with torch.no_grad():
         for stmt in math.statements:
-            run.statement(stmt)
-    return run.outputs
+            evaluation.statement(stmt)
+    return Outcome(evaluation.outputs, evaluation.magnitudes)
+
+
+def probe(
+    math: Math,
+    inputs: Mapping[str, Tensor],
+    params: Mapping[str, Scalar],
+    sizes: Mapping[str, int],
+    expr: terms.Expr,
+    axes: tuple[str, ...],
+) -> Tensor:
+    """Return the value of an expression of the spec as a tensor with the dimensions `axes`."""
+    evaluation = _Evaluation(math, inputs, bind(math, sizes, params), EXACT, direct_formula)
+    with torch.no_grad():
+        for stmt in math.statements:
+            evaluation.statement(stmt)
+        return evaluation.expression(expr, axes)
 
 
 class _Evaluation:
@@ -65,14 +105,16 @@ class _Evaluation:
         self.formulas = formulas
         self.scalars = scalars(math, call.sizes, call.params, arithmetic)
         self.values: dict[str, Value] = {}
-        self.outputs = {t.name: self._blank(t.name) for t in math.tensors.values() if t.out}
+        outs = [t.name for t in math.tensors.values() if t.out]
+        self.outputs = {name: self._blank(name) for name in outs}
+        self.magnitudes = {name: plain(self.outputs[name]) for name in outs if arithmetic.magnitudes}
 
     def statement(self, stmt: Stmt) -> None:
         """Compute a statement, in pieces along one of its axes if it is large, and store it if it is an output."""
         pieces = [self._piece(stmt, window) for window in self._windows(stmt)]
         self.values[stmt.name] = pieces[0] if len(pieces) == 1 else self._joined(stmt, pieces)
         if stmt.tensor is not None:
-            self._store(stmt, self.values[stmt.name])
+            self._store(stmt.tensor, stmt, self.values[stmt.name])
 
     def _piece(self, stmt: Stmt, window: Window) -> Value:
         found = self._evaluator(window).value(stmt.expr)
@@ -85,7 +127,7 @@ class _Evaluation:
 
     def _windows(self, stmt: Stmt) -> Iterator[Window]:
         """Cut the longest axis that is free everywhere in the statement so that a piece stays below CHUNK_BYTES."""
-        whole = {a: (0, n) for a, n in self.call.extents.items()}
+        whole = dict(self._whole().ranges)
         used = set(stmt.axes) | _all_axes(stmt.expr)
         need = 8 * numbers.prod(self.call.extents[a] for a in used)
         free = [a for a in stmt.axes if a not in _reduced_axes(stmt.expr)]
@@ -115,34 +157,47 @@ class _Evaluation:
         ]
         return Value(torch.cat([p.data for p in pieces], dim), mag, torch.cat(spread, dim))
 
-    def _store(self, stmt: Stmt, value: Value) -> None:
+    def expression(self, expr: terms.Expr, axes: tuple[str, ...]) -> Tensor:
+        """Return an expression over whole axes, with the dimensions `axes`."""
+        data = self._evaluator(self._whole()).value(expr).data
+        order = tuple(self.math.axes)
+        data = data.expand([self.call.extents[a] if a in axes else 1 for a in order])
+        kept = [a for a in order if a in axes]
+        flat = data.reshape([self.call.extents[a] for a in kept])
+        return flat.permute([kept.index(a) for a in axes])
+
+    def _whole(self) -> Window:
+        return Window({a: (0, n) for a, n in self.call.extents.items()})
+
+    def _store(self, name: str, stmt: Stmt, value: Value) -> None:
         """Write a statement's elements to its tensor; an index outside it writes nothing."""
-        assert stmt.tensor is not None
-        out = self.outputs[stmt.tensor]
-        window = Window({a: (0, n) for a, n in self.call.extents.items()})
-        evaluator = self._evaluator(window)
-        data = value.data if value.mag is None else value.mag
+        out = self.outputs[name]
+        evaluator = self._evaluator(self._whole())
         index = [evaluator.value(i).data for i in stmt.index]
-        shape = torch.broadcast_shapes(data.shape, *(i.shape for i in index))
+        shape = torch.broadcast_shapes(value.data.shape, *(i.shape for i in index))
         inside = torch.ones(shape, dtype=torch.bool)
         for i, extent in zip(index, out.shape, strict=True):
             inside = inside & (i >= 0) & (i < extent)
         places = tuple(i.expand(shape)[inside] for i in index)
-        if places:
-            out[places] = data.expand(shape)[inside].to(out.dtype)
-        else:
-            out.copy_(data.reshape(()))
+        _put(out, places, value.data.expand(shape)[inside])
+        if value.mag is not None:
+            _put(self.magnitudes[name], places, value.mag.expand(shape)[inside])
 
     def _blank(self, name: str) -> Tensor:
         """Return an output before the first store: the overwritten input, the fill value, else zeros."""
         tensor = self.math.tensors[name]
-        absolute = self.arithmetic.magnitudes
-        dtype = torch.float64 if absolute else self.arithmetic.torch_dtype(tensor.dtype)
+        dtype = self.arithmetic.torch_dtype(tensor.dtype)
         if tensor.inplace is not None:
-            old = self.inputs[tensor.inplace].to(dtype)
-            return old.abs() if absolute else old.clone()
-        fill = 0 if absolute or tensor.fill is None else tensor.fill
-        return torch.full(self.call.shapes[name], fill, dtype=dtype)
+            return self.inputs[tensor.inplace].to(dtype).clone()
+        return torch.full(self.call.shapes[name], 0 if tensor.fill is None else tensor.fill, dtype=dtype)
+
+
+def _put(out: Tensor, places: tuple[Tensor, ...], values: Tensor) -> None:
+    """Set elements; a tensor without dimensions has only one."""
+    if places:
+        out[places] = values.to(out.dtype)
+    else:
+        out.fill_(values.reshape(()).item())
 
 
 def _all_axes(e: terms.Expr) -> set[str]:

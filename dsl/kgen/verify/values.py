@@ -32,11 +32,15 @@ class Value:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """How values are computed. `rounding`: casts and Dot operands round as the spec says, instead of being exact."""
+    """How values are computed. `rounding`: casts and Dot operands round as the spec says, instead of being exact.
+
+    `magnitudes` are computed as well, `conditioned` (see magnitude.py) or as plain sums of absolute terms.
+    """
 
     real: torch.dtype = torch.float64
     rounding: bool = False
     magnitudes: bool = False
+    conditioned: bool = False
 
     def torch_dtype(self, dtype: DType) -> torch.dtype:
         """Return the type that values of `dtype` are held in."""
