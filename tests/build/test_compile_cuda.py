@@ -77,7 +77,7 @@ def test_resources_are_read_back(compiler: cuda_module.Compiler, arch: str, cach
     )
     found = binary.resources
     assert (binary.backend, binary.target, binary.kernel, binary.cached) == ("cuda", arch, "reverse", False)
-    assert found.source in ("ptxas", "elf")
+    assert found.source == "ptxas"
     assert 8 <= found.registers <= 64
     assert (found.shared_bytes, found.spill_bytes, found.local_bytes) == (512, 0, 0)
     assert binary.seconds > 0
@@ -85,14 +85,13 @@ def test_resources_are_read_back(compiler: cuda_module.Compiler, arch: str, cach
 
 def test_a_dynamically_indexed_array_is_local_memory(compiler: cuda_module.Compiler, cache: Cache) -> None:
     binary = compile_cuda(INDEXED, "indexed", arch="sm_90", cache=cache, compiler=compiler)
-    assert binary.resources.local_bytes == 256
-    assert binary.resources.spill_bytes == (0 if binary.resources.source == "ptxas" else 256)
+    assert (binary.resources.local_bytes, binary.resources.spill_bytes) == (256, 0)
 
 
 def test_spills_are_counted_and_the_cubin_agrees(compiler: cuda_module.Compiler, cache: Cache) -> None:
     binary = compile_cuda(SPILLING, "spill", arch="sm_90", cache=cache, compiler=compiler)
     assert binary.resources.registers == 32
-    assert binary.resources.spill_bytes >= binary.resources.local_bytes > 0
+    assert binary.resources.spill_bytes > binary.resources.local_bytes > 0
     recorded = read_resources(binary.path.read_bytes(), "spill")
     assert recorded.registers == binary.resources.registers
     assert recorded.local_bytes == binary.resources.local_bytes

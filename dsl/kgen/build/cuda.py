@@ -107,7 +107,7 @@ def _prepare(
     version = nvrtc.version() if compiler == "nvrtc" else nvcc_version()
     if version is None:
         raise KgenError(f"{compiler} was asked for but is not installed; {_REMEDIES}")
-    report = "--ptxas-options=-v" if compiler == "nvrtc" else "-Xptxas=-v"
+    report = "--ptxas-options=--verbose" if compiler == "nvrtc" else "-Xptxas=-v"
     macros = [f"-D{name}={value}" for name, value in defines.items()]
     return _Job(text, headers, entry, arch, (f"-arch={arch}", "-std=c++17", report, *macros), compiler, version)
 
