@@ -1,7 +1,7 @@
 """PyTorch references of the shipped specs, written without regard to how kgen computes them.
 
-Each takes the arguments of the op by position, tensors first, then params, and returns its outputs in order. 16-bit inputs
-are computed in float32, float64 inputs in float64; results are rounded once, at the end, to the output's dtype.
+Each takes the arguments of the op by position, tensors first, then params, and returns its outputs in order. 16-bit
+inputs are computed in float32, float64 inputs in float64; results are rounded once, at the end, to the output's dtype.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Configure: what the schedule of a spec decides for one target and one choice of dtypes, static sizes and static params.
+"""Configure: what the schedule of a spec decides for one target and one choice of dtypes, static sizes and params.
 
-A field's value is the last of: the axis itself, `schedule`, `schedule.<backend>`, `schedule.<backend>.<arch>` (the newest
-listed one the target can run), and the first of `cases` that holds.
+A field's value is the last of: the axis itself, `schedule`, `schedule.<backend>`, `schedule.<backend>.<arch>` (the
+newest listed one the target can run), and the first of `cases` that holds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kgen.types import DTYPES, DType
 
 @dataclass(frozen=True)
 class AxisConfig:
-    """Structure of an axis: tile positions a program or iteration, whether it is a loop, and in how many parts it is split."""
+    """Structure of an axis: positions per program or iteration, whether it is a loop, in how many parts it is split."""
 
     tile: int | Literal["full"] | None
     stream: bool
@@ -43,8 +43,8 @@ class Materialize:
 class Config:
     """All fields for one kernel. `grid` lists the grid axes, the last varying fastest, True: walked from the end.
 
-    `kernels` has a Config for each materialised intermediate and each output with fields of its own; this one is for the
-    other outputs. `threads` is None where the compiler chooses. `notes` say what was asked for and is not done.
+    `kernels` has a Config for each materialised intermediate and each output with fields of its own; this one is for
+    the other outputs. `threads` is None where the compiler chooses. `notes` say what was asked for and is not done.
     """
 
     backend: str

@@ -76,7 +76,7 @@ class Levels:
 
 
 def levels_for(spec: Spec, backend: str, arch: str, facts: Facts) -> Levels:
-    """Return the levels that hold for a target: schedule, its backend, its architecture, and the first case that is true."""
+    """Return the levels that hold for a target: schedule, backend, architecture, and the first case that is true."""
     schedule = spec.model.schedule
     side: BackendModel = getattr(schedule, backend)
     found = [Level(schedule, ("schedule",), False), Level(side, ("schedule", backend), True)]

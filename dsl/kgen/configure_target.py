@@ -64,7 +64,7 @@ def _check(levels: Levels, used: str, requested: str) -> list[str]:
             continue
         place = levels.spec.span(*level.path, name, key=True)
         if not level.backend:
-            raise fail(place, f"'{name}' belongs to a backend", f"write it under schedule.triton or schedule.cuda")
+            raise fail(place, f"'{name}' belongs to a backend", "write it under schedule.triton or schedule.cuda")
         if name == "skeleton":
             if used == "triton":
                 raise fail(place, "'skeleton' is for CUDA: Triton has one", "write it under schedule.cuda")

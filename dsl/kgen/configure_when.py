@@ -1,4 +1,4 @@
-"""Conditions of schedule cases: expressions over static sizes, static params and dtypes, evaluated when a variant is built."""
+"""Conditions of schedule cases, over what is known when a variant is built: static sizes, static params and dtypes."""
 
 from __future__ import annotations
 

@@ -7,8 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lark import Lark, Token, Transformer, Tree, v_args
+from lark import Lark, Token, Tree, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken, VisitError
+from lark.visitors import Transformer_NonRecursive
 
 from kgen import syntax as s
 from kgen.errors import SpecError, fail
@@ -31,6 +32,7 @@ _EXPECTED = {
     "$END": "the end of the line",
     "DOT": "'.'",
 }
+MAX_DEPTH = 150
 _OPERATOR_TOKENS = {"PLUS", "STAR", "SLASH", "PERCENT", "VBAR", "CIRCUMFLEX", "AMPERSAND", "OR", "AND"}
 
 
@@ -41,7 +43,7 @@ def _parser() -> Lark:
     return Lark(grammar, parser="lalr", start=starts, propagate_positions=True, maybe_placeholders=True)
 
 
-class _Build(Transformer[Token, Any]):
+class _Build(Transformer_NonRecursive[Token, Any]):
     """Lark tree to syntax nodes. `place` maps (line, column, length) in the fragment to a Span in the file."""
 
     def __init__(self, place: Callable[[int, int, int], Span], text: str) -> None:
@@ -108,8 +110,9 @@ class _Build(Transformer[Token, Any]):
 
     @v_args(meta=True)
     def bracket(self, meta: Any, c: list[Any]) -> s.Node:
-        token, items, guard, arg = c
-        span, items = self._span(meta), items or ()
+        token, given, guard, arg = c
+        span = self._span(meta)
+        items: tuple[Any, ...] = given or ()
         if str(token) == "cast":
             if len(items) != 1 or not isinstance(items[0], s.Name) or guard is not None:
                 raise fail(span, "cast takes one type", "write cast[f32](x)")
@@ -158,13 +161,27 @@ class _Build(Transformer[Token, Any]):
 
 def _parse(start: str, text: str, place: Callable[[int, int, int], Span]) -> Any:
     try:
-        return _Build(place, text.strip()).transform(_parser().parse(text, start=start))
+        tree = _parser().parse(text, start=start)
+        if _depth(tree) > MAX_DEPTH:
+            raise fail(place(1, 1, len(text)), f"nested deeper than {MAX_DEPTH} levels", "name parts of the expression")
+        return _Build(place, text.strip()).transform(tree)
     except VisitError as e:
         if isinstance(e.orig_exc, SpecError):
             raise e.orig_exc from None
         raise
     except UnexpectedInput as e:
         raise _syntax_error(e, text, place) from None
+
+
+def _depth(tree: Tree[Token]) -> int:
+    """Return how deeply operators and calls are nested; later stages walk expressions recursively."""
+    deepest, queue = 0, [(tree, 1)]
+    while queue:
+        node, depth = queue.pop()
+        deepest = max(deepest, depth)
+        nested = len(node.children) > 1 or node.data in ("neg", "not_")
+        queue += [(c, depth + nested) for c in node.children if isinstance(c, Tree)]
+    return deepest
 
 
 def _syntax_error(e: UnexpectedInput, text: str, place: Callable[[int, int, int], Span]) -> SpecError:
@@ -176,7 +193,8 @@ def _syntax_error(e: UnexpectedInput, text: str, place: Callable[[int, int, int]
             return fail(span, f"unexpected '{e.token}'", _expectation(e.accepts or e.expected))
         case UnexpectedToken() | UnexpectedEOF():
             accepts = e.accepts if isinstance(e, UnexpectedToken) else None
-            return fail(place(1, len(text.rstrip()) + 1, 1), "the line ends too early", _expectation(accepts or e.expected))
+            end = place(1, len(text.rstrip()) + 1, 1)
+            return fail(end, "the line ends too early", _expectation(accepts or e.expected))
     raise e
 
 

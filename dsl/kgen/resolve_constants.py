@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 from kgen.errors import fail
@@ -50,7 +51,7 @@ Number = int | float | bool
 
 
 def evaluate(e: Expr, values: Mapping[str, Number]) -> Number | None:
-    """Return the value of an expression over the sizes and params in `values` (in double precision), None if one is missing.
+    """Return the value of an expression over the sizes and params in `values` (in double precision), None if one lacks.
 
     Raise SpecError where the arithmetic has no result.
     """
@@ -95,7 +96,7 @@ def _place(math: Math, size: str) -> Any:
 
 
 def _listed(choices: tuple[int, ...]) -> str:
-    steps = {b - a for a, b in zip(choices, choices[1:], strict=False)}
+    steps = {b - a for a, b in pairwise(choices)}
     if len(choices) > 3 and len(steps) == 1:
         return f"{choices[0]}..{choices[-1]} step {steps.pop()}"
     return " or ".join(map(str, choices))

@@ -1,4 +1,4 @@
-"""Expressions: syntax trees to typed terms. Helpers and macros are inlined; reductions get their record, guard and mask."""
+"""Expressions: syntax trees to typed terms. Helpers are inlined; reductions get their record, guard and mask."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from kgen import syntax as s
 from kgen.errors import fail, nearest
 from kgen.functions import table
+from kgen.parse import MAX_DEPTH
 from kgen.resolve_reduce import chosen, masked
 from kgen.resolve_scope import Scope, silent
 from kgen.resolve_types import Value, apply, computed, convert, literal
@@ -15,7 +16,6 @@ from kgen.source import Span
 from kgen.terms import Const, Expr, Load, Param, Pos, Reduce, Ref, Size, free_axes
 from kgen.types import BOOL, F32, I32
 
-MAX_DEPTH = 100
 _ALIASES = {"max": "maximum", "min": "minimum"}
 _CONSTANTS: dict[str, Value] = {
     "inf": Value(Const(F32, float("inf")), weak=True),
@@ -28,8 +28,11 @@ _UNBUILT_CALLS = {"page": "paged axes", "slot": "paged axes", "row": "ragged axe
 
 @dataclass(frozen=True)
 class Resolver:
-    """Resolves expressions. `open_axes`: axes in scope around the expression; `env`: parameters of the helper being inlined;
-    `inlining`: helpers being inlined; `sizes_only`: names of axes, tensors and params are not allowed."""
+    """Resolves expressions.
+
+    `open_axes`: axes in scope around the expression; `env`: parameters of the helper being inlined; `inlining`: helpers
+    being inlined; `sizes_only`: names of axes, tensors and params are not allowed.
+    """
 
     scope: Scope
     open_axes: frozenset[str] = frozenset()
@@ -41,7 +44,7 @@ class Resolver:
     def value(self, node: s.Node) -> Value:
         """Return `node` typed; raise SpecError."""
         if self.depth > MAX_DEPTH:
-            raise fail(node.span, f"the expression is nested deeper than {MAX_DEPTH} levels", "name parts of it")
+            raise fail(node.span, f"nested deeper than {MAX_DEPTH} levels", "name parts of the expression")
         inner = replace(self, depth=self.depth + 1)
         match node:
             case s.Number(value=value):

@@ -92,9 +92,8 @@ def masked(
         return guard
     missing = [a for a in scope.axes if a in free_axes(mask) - set(axes) - free]
     if missing:
-        raise fail(
-            node.span,
-            f"the mask relates '{', '.join(a for a in axes if a in free_axes(mask))}' to '{missing[0]}', which is not in scope here",
-            f"bring '{missing[0]}' into the reduction, or replace the mask by guards such as {node.name}[{axes[0]} if ...](...)",
-        )
+        bound = next(a for a in axes if a in free_axes(mask))
+        message = f"the mask relates '{bound}' to '{missing[0]}', which is not in scope here"
+        hint = f"use '{missing[0]}' in the reduction, or write guards, {node.name}[{bound} if ...](...), for the mask"
+        raise fail(node.span, message, hint)
     return mask if guard is None else Apply(BOOL, "and", (guard, mask), span=guard.span)

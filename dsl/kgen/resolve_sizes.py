@@ -25,7 +25,7 @@ def names_in(node: s.Node) -> Iterator[s.Name]:
 
 
 def find_sizes(scope: Scope) -> None:
-    """Put the names of all sizes into the scope: those of `sizes`, and capitalised names in extents, dims and definitions."""
+    """Put all names of sizes into the scope: those of `sizes`, and capitalised names in extents, dims, definitions."""
     model = scope.spec.model
     scope.sizes.update(model.sizes)
     places = [a.extent for a in model.axes.values()]

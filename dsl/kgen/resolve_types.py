@@ -1,9 +1,10 @@
-"""Implicit conversions. Literals are weakly typed: `0` beside a float is a float, so their type is settled by what they meet."""
+"""Implicit conversions. Literals are weakly typed: what they meet settles their type, so `0` beside a float is 0.0."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import reduce
+from math import isinf
 
 from kgen.errors import fail
 from kgen.functions import argument_dtypes, result_dtype, table
@@ -33,6 +34,8 @@ def literal(value: int | float, span: Span) -> Value:
         if not -(2**63) <= value < 2**63:
             raise fail(span, f"the integer {value} does not fit 64 bits")
         dtype = I32 if -(2**31) <= value < 2**31 else I64
+    elif isinf(value):
+        raise fail(span, "the number does not fit 64 bits", "write inf for infinity")
     else:
         dtype = F32
     return Value(Const(dtype, value, span=span), weak=True)
@@ -54,7 +57,7 @@ def computed(value: Value) -> Value:
 
 
 def apply(fn: str, args: tuple[Value, ...], span: Span) -> Value:
-    """Return row `fn` of the function table applied to `args`, with all conversions explicit; raise SpecError if none fits."""
+    """Return row `fn` of the function table applied to `args`, all conversions explicit; raise SpecError if none fits."""
     row = table()[fn]
     if len(args) != row.args:
         raise fail(span, f"'{fn}' takes {row.args} argument{'s' * (row.args != 1)}, not {len(args)}")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from kgen.errors import Diagnostic, SpecError, fail, nearest
 from kgen.math import Math
-from kgen.resolve_math import resolve
 from kgen.resolve_constants import Number, evaluate, static_values
+from kgen.resolve_math import resolve
 from kgen.spec import Spec
 from kgen.types import BOOL, DTYPES, DType
 
@@ -27,7 +27,7 @@ def dtype_choices(spec: Spec) -> dict[str, tuple[DType, ...]]:
 
 
 def variants(spec: Spec) -> list[Variant]:
-    """Return the variants of the spec, by default one: the first value of every list, and the defaults of static params.
+    """Return the variants of the spec, by default one: the first value of every list, the defaults of static params.
 
     Raise SpecError for entries that are not choices of the spec, and for a spec that does not resolve.
     """
@@ -78,8 +78,8 @@ def _param(spec: Spec, math: Math, i: int, name: str, value: object, sizes: dict
     if value is None:
         default = None if param.default is None else evaluate(param.default, sizes)
         if default is None:
-            place = spec.span("params", name, key=True)
-            raise fail(place, f"the static param '{name}' has no default that is known at compile time", "list it in 'variants'")
+            message = f"the static param '{name}' has no default that is known at compile time"
+            raise fail(spec.span("params", name, key=True), message, "list it in 'variants'")
         return default
     if not isinstance(value, bool | int) or isinstance(value, bool) != (param.dtype is BOOL):
         raise fail(spec.span("variants", i, name), f"{value} is no value of type {param.dtype}")

@@ -1,4 +1,4 @@
-"""A spec file as a checked model. `load` reads YAML, applies `extends` and overrides, and reports all errors of the file at once."""
+"""A spec file as a checked model: YAML read, `extends` and overrides applied, all errors of the file reported at once."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _first_span(tree: Any) -> Span | None:
 
 
 def load(spec: str | Path, overrides: Sequence[str] = ()) -> Spec:
-    """Return the spec in a file (a path), or in a text (a string with a line break), with `key.path=value` overrides applied.
+    """Return the spec in a file (a path), or in a text (a string with a line break), with `key.path=value` overrides.
 
     Raise SpecError with every diagnostic of the file, KgenError if it cannot be read.
     """

@@ -1,4 +1,4 @@
-"""The keys of a spec and of its schedule, as pydantic models: what may stand where. Meaning is given by resolve and configure."""
+"""The keys of a spec and of its schedule, as pydantic models: what may stand where. What it means is resolve's."""
 
 from __future__ import annotations
 

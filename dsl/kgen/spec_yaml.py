@@ -1,7 +1,7 @@
 """YAML text to a tree of dicts, lists and `Text` scalars in which every key and scalar knows its place.
 
-Scalars stay text: what `010`, `no` or `1e-5` mean is decided by the field that reads them, never by YAML's type guessing.
-Tags, anchors and aliases are refused, and nesting is bounded, so that no spec can run code or grow when it is read.
+Scalars stay text: what `010`, `no` or `1e-5` mean is decided by the field that reads them, never guessed by YAML. Tags,
+anchors and aliases are refused, and nesting is bounded, so that no spec can run code or grow when it is read.
 """
 
 from __future__ import annotations
