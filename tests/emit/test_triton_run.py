@@ -20,6 +20,7 @@ from kgen.emit.header import Header
 from kgen.emit.names import constant_values
 from kgen.emit.python import python_expr
 from kgen.emit.triton import TritonOptions, print_program
+from kgen.emit.triton_helpers import HELPERS
 from kgen.ir import Buffer, Combine, GridAxis, Kernel, Label, Let, LoadTile, Store, TileAxis, TileReduce
 from kgen.terms import Const, Expr, Get, Var, apply
 from kgen.types import BF16, BOOL, F16, F32, F64, I32, DType
@@ -242,3 +243,16 @@ def _job(kernel: Kernel, target: str) -> TritonJob:
     source = print_program(kernels.program(kernel), TritonOptions({"attention": 2}), HEAD)
     signature = {a.name: ("*" if a.kind == "tensor" else "") + a.dtype.triton for a in kernel.args}
     return TritonJob(source, kernel.name, signature, constant_values(kernel), target=target)
+
+
+def test_power_is_that_of_c(tmp_path: Path) -> None:
+    """The helper for `**`, by a module that calls it: signs, zeros, NaN, and f32 results right to rounding."""
+    code = "import triton\nimport triton.language as tl\n\n\n" + HELPERS["power"]
+    code += "\n\n@triton.jit\ndef go(x, y, z, N: tl.constexpr):\n    i = tl.arange(0, N)\n"
+    code += "    tl.store(z + i, power(tl.load(x + i), tl.load(y + i)).to(tl.float32))\n"
+    (tmp_path / "power.py").write_text(code)
+    pairs = [(2, 10), (-2, 3), (-2, 2), (-2, 0.5), (0, 0), (0, 2), (7.3, 11.9), (1e-3, -9.7)]
+    x, y = (torch.tensor(v, dtype=torch.float32) for v in zip(*pairs, strict=True))
+    z = torch.zeros_like(x)
+    run_interpreted(tmp_path / "power.py", "go", (1,), {"x": x, "y": y, "z": z}, {"N": len(pairs)})
+    torch.testing.assert_close(z, x.double().pow(y.double()).float(), rtol=1e-7, atol=0, equal_nan=True)
