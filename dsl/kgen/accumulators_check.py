@@ -91,4 +91,7 @@ def _at(values: Array, row: int, column: int) -> str:
 
 
 def _number(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    short = f"{value:g}"
+    return short if float(short) == value or value != value else repr(float(value))

@@ -44,6 +44,8 @@ class _Elaborate:
     def record(self) -> Record:
         x = self.syntax
         self.check_names()
+        lift = self.entries("lift", x.lift, self.element, False)
+        merge = self.entries("merge", x.merge, {**self.prefixed("a"), **self.prefixed("b")}, False)
         outside = {} if x.tiled else {**self.prefixed("old"), **self.weights}
         update = self.entries("update", x.update, {**outside, **self.element}, True)
         return Record(
@@ -54,8 +56,8 @@ class _Elaborate:
             operands=x.operands,
             domain=x.domain if self.element[x.input].is_float else (),
             states=tuple(self.state(s) for s in x.states),
-            lift=self.entries("lift", x.lift, self.element, False),
-            merge=self.entries("merge", x.merge, {**self.prefixed("a"), **self.prefixed("b")}, False),
+            lift=lift,
+            merge=merge,
             update=() if x.tiled else update,
             update_tile=update if x.tiled else (),
             weight=self.weight,
@@ -94,6 +96,8 @@ class _Elaborate:
         """Type entries computed in order; all states must be among them, if there are any."""
         scope, found = dict(scope), list[tuple[str, Expr]]()
         elements = frozenset((*self.element, "weight")) if reduces else None
+        if field == "lift":
+            self.only(entries, self.states, "state")
         for entry in entries:
             value = self.stored(type_expr(entry.value, scope, elements), entry)
             scope[entry.name] = value.dtype
@@ -101,8 +105,6 @@ class _Elaborate:
         missing = [name for name in self.states if name not in dict(found)]
         if missing and (entries or field != "update"):
             raise fail(self.syntax.span(field), f"'{field}' gives no value for state '{missing[0]}'")
-        if field == "lift":
-            self.only(entries, self.states, "state")
         self.check_weight_order(field, tuple(found), entries)
         return tuple(found)
 
