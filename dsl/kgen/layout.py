@@ -1,6 +1,6 @@
 """Layouts: which thread holds which element of a tile value, and where elements lie in shared memory.
 
-The bits of the thread index are dealt out to thread groups; every tile axis that is held in registers belongs to one group.
+The bits of the thread index are dealt out to thread groups; every tile axis held in registers belongs to one group.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class ThreadGroup:
 class AxisLayout:
     """An axis of `size` elements over the first `threads` coordinates of a group, in runs of `vector` elements.
 
-    Thread t holds element `i // vector * (threads * vector) + t * vector + i % vector` as its register i. Coordinates of
-    the group beyond `threads` hold copies.
+    Thread t holds element `i // vector * (threads * vector) + t * vector + i % vector` as its register i. Coordinates
+    of the group beyond `threads` hold copies.
     """
 
     axis: str

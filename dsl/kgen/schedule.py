@@ -1,4 +1,4 @@
-"""The schedule stage for the `simt` skeleton: tile IR and architecture to a plan, or a refusal that names what would fit."""
+"""The schedule stage, `simt` skeleton: tile IR and architecture to a plan, or a refusal that names what would fit."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kgen.errors import KgenError
-from kgen.ir import Dot, Kernel, Loop, Op
+from kgen.ir import Dot, Kernel, LoadTile, Loop, Op, Store
 from kgen.layout import AxisLayout, ThreadMap
 from kgen.schedule_build import Builder
-from kgen.schedule_demand import collect
+from kgen.schedule_demand import collect, tile_axes_of
 from kgen.schedule_homes import Homes, find_homes, operations
 from kgen.schedule_memory import place, with_barriers
 from kgen.schedule_show import describe
@@ -87,8 +87,23 @@ def _plan(kernel: Kernel, arch: str, threads: int | None) -> Plan:
     homes = find_homes(kernel)
     map_ = choose(kernel, collect(kernel, homes), threads)
     steps, smem = place(Builder(kernel, homes, map_).build(kernel.body))
+    barred = with_barriers(steps, _exchanged(kernel, map_))
     registers = _accumulators(kernel.body, homes, map_)
-    return Plan(kernel.name, arch, map_.threads, smem, registers, map_, homes, with_barriers(steps))
+    return Plan(kernel.name, arch, map_.threads, smem, registers, map_, homes, barred)
+
+
+def _exchanged(kernel: Kernel, threads: ThreadMap) -> frozenset[str]:
+    """Return the buffers in which a thread may read what another has written, or write what another has yet to read:
+    those both loaded and stored, unless every access moves the same elements by the same threads."""
+    found = set()
+    moves = [op for op in operations(kernel.body) if isinstance(op, LoadTile | Store)]
+    for name in {op.buffer for op in moves if isinstance(op, Store)}:
+        mine = [op for op in moves if op.buffer == name]
+        axes = tile_axes_of(kernel, *mine[0].index)
+        alone = all(a in threads.axes for a in axes) and threads.copies(axes) == 1
+        if any(isinstance(op, LoadTile) for op in mine) and not (alone and len({op.index for op in mine}) == 1):
+            found.add(name)
+    return frozenset(found)
 
 
 def _accumulators(body: tuple[Op, ...], homes: Homes, threads: ThreadMap) -> int:

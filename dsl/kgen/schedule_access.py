@@ -1,4 +1,4 @@
-"""Global accesses: how an index splits into base, tile offset and lookups, and how many elements one access may move."""
+"""Global accesses: how an index splits into a sum, and how many elements one access may move."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ANY = 1 << 30  # divisibility of zero
 
 @dataclass(frozen=True)
 class Split:
-    """An index as `scalar + sum(coefficient * Pos(axis)) + sum(lookups)`; `lookups` depend on tile axes in other ways."""
+    """An index as `sum(scalar) + sum(coefficient * Pos(axis)) + sum(lookups)`; lookups use tile axes in other ways."""
 
     scalar: tuple[Expr, ...]
     linear: tuple[tuple[str, int], ...]
@@ -25,7 +25,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Form:
-    """One access moves `width` elements along `axis`. The elements at positions below `bound` exist, if `uniform` holds.
+    """One access moves `width` elements along `axis`. Those at positions below `bound` exist, if `uniform` holds.
 
     With width 1 there is no bound and `uniform` is the whole predicate.
     """
@@ -97,7 +97,8 @@ def _others(op: LoadTile | Store, unit: int) -> list[Expr]:
 
 def _with_bound(kernel: Kernel, op: LoadTile | Store, axis: str, width: int) -> Form | None:
     """Return the wide form if the predicate cuts a run at most by one bound of `axis`."""
-    cuts, uniform = [], []
+    cuts: list[Expr] = []
+    uniform: list[Expr] = []
     for part in conjuncts(op.where):
         (cuts if axis in tile_axes_of(kernel, part) else uniform).append(part)
     bounds = [b for b in (_bound(kernel, c, axis) for c in cuts) if b is not None]

@@ -29,7 +29,7 @@ from kgen.terms import Var
 
 @dataclass
 class Builder:
-    """Builds the steps of one kernel. `flat` holds the operations of staged values in scope, `pending` tiles to stage."""
+    """Builds the steps of one kernel. `flat` holds the operations of staged values, `pending` the tiles to stage."""
 
     kernel: Kernel
     homes: Homes
@@ -48,6 +48,7 @@ class Builder:
 
     def _add(self, steps: list[Step], op: Op) -> None:
         if isinstance(op, Let | LoadTile) and op.dst.name in self.homes.flat:
+            self.flat.pop(op.dst.name, None)
             self.flat[op.dst.name] = op
             if op.dst.name in self.homes.staged:
                 self.pending.append(op.dst)

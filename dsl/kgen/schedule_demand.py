@@ -14,7 +14,7 @@ LOOP_WEIGHT = 8  # a loop body counts as often as this: trip counts are not know
 
 @dataclass(frozen=True)
 class Access:
-    """A global access of a register value. `unit` is the tile axis along the buffer's unit-stride dim, if there is one."""
+    """A global access of a register value. `unit` is the tile axis along the buffer's unit-stride dim, if any."""
 
     axes: tuple[str, ...]
     unit: str | None

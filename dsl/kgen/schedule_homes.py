@@ -1,8 +1,8 @@
-"""Operand homes: which values live in registers, which are staged straight into shared memory, which are spilled there.
+"""Operand homes: which values live in registers, which are staged into shared memory, which are spilled there.
 
-A Dot reads both operands from shared memory. An operand computed elementwise from loads, positions and scalars alone, and
-read by nothing but Dots, is *staged*: evaluated by a distribution of its own and written to its tile. Every other operand
-is *spilled*: computed in registers and copied to its tile.
+A Dot reads both operands from shared memory. An operand computed elementwise from loads, positions and scalars alone,
+and read by nothing but Dots, is *staged*: evaluated by a distribution of its own and written to its tile. Every other
+operand is *spilled*: computed in registers and copied to its tile.
 """
 
 from __future__ import annotations

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kgen.schedule_steps import Barrier, Fold, Memory, Multiply, Spill, Stage, Step, Walk, all_steps, reads, writes
+from kgen.schedule_steps import (
+    Barrier,
+    Fold,
+    Load,
+    Memory,
+    Multiply,
+    Spill,
+    Stage,
+    Step,
+    Walk,
+    Write,
+    all_steps,
+    reads,
+    writes,
+)
 
 ALIGNMENT = 16
 EASY_BYTES = 48 * 1024  # up to here tiles do not share memory: sharing costs barriers
 Interval = tuple[int, int]
+Place = Memory | str  # shared memory, or a buffer by name
 
 
 def place(steps: tuple[Step, ...]) -> tuple[tuple[Step, ...], int]:
@@ -92,60 +107,74 @@ def _moved(step: Step, offsets: dict[str, int]) -> Step:
 class Since:
     """What was written and read since the last barrier on some way to this point."""
 
-    written: frozenset[Memory] = frozenset()
-    read: frozenset[Memory] = frozenset()
+    written: frozenset[Place] = frozenset()
+    read: frozenset[Place] = frozenset()
 
     def __or__(self, other: Since) -> Since:
         return Since(self.written | other.written, self.read | other.read)
 
 
-def with_barriers(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """Insert the barriers that order every pair of conflicting accesses of placed tiles."""
-    return _insert(steps, Since())[0]
+def with_barriers(steps: tuple[Step, ...], exchanged: frozenset[str]) -> tuple[Step, ...]:
+    """Insert the barriers that order every pair of conflicting accesses of placed tiles, and of `exchanged` buffers:
+    those through which threads of a block pass values to each other."""
+    return _Inserter(exchanged).insert(steps, Since())[0]
 
 
-def _insert(steps: tuple[Step, ...], since: Since) -> tuple[tuple[Step, ...], Since]:
-    out: list[Step] = []
-    for step in steps:
-        if isinstance(step, Walk):
-            walked, since = _insert_walk(step, since)
-            out.append(walked)
-            continue
-        if _conflicts(step, since):
-            out.append(Barrier())
-            since = Since()
-        out.append(step)
-        since = _after(step, since)
-    return tuple(out), since
+@dataclass(frozen=True)
+class _Inserter:
+    exchanged: frozenset[str]
+
+    def insert(self, steps: tuple[Step, ...], since: Since) -> tuple[tuple[Step, ...], Since]:
+        out: list[Step] = []
+        for step in steps:
+            if isinstance(step, Walk):
+                walked, since = self.walk(step, since)
+                out.append(walked)
+                continue
+            if self.conflicts(step, since):
+                out.append(Barrier())
+                since = Since()
+            out.append(step)
+            since = self.after(step, since)
+        return tuple(out), since
+
+    def walk(self, walk: Walk, since: Since) -> tuple[Walk, Since]:
+        """Each body may follow what came before the loop, an earlier body, or itself."""
+        bodies = []
+        for body in walk.bodies:
+            entry = since
+            while True:
+                done, end = self.insert(body, entry)
+                if entry | end == entry:
+                    break
+                entry = entry | end
+            bodies.append(done)
+            since = entry
+        return replace(walk, bodies=tuple(bodies)), since
+
+    def written(self, step: Step) -> frozenset[Place]:
+        if isinstance(step, Write) and step.op.buffer in self.exchanged:
+            return frozenset((step.op.buffer,))
+        return frozenset(writes(step))
+
+    def read(self, step: Step) -> frozenset[Place]:
+        if isinstance(step, Load) and step.op.buffer in self.exchanged:
+            return frozenset((step.op.buffer,))
+        return frozenset(reads(step))
+
+    def conflicts(self, step: Step, since: Since) -> bool:
+        new, old = self.written(step), frozenset() if isinstance(step, Fold) else self.read(step)
+        return any(_meet(a, b) for a in new for b in since.written | since.read) or any(
+            _meet(a, b) for a in old for b in since.written
+        )
+
+    def after(self, step: Step, since: Since) -> Since:
+        if isinstance(step, Fold):  # has a barrier of its own between writing and reading
+            return Since(read=frozenset(step.scratch)) if step.scratch else since
+        return Since(since.written | self.written(step), since.read | self.read(step))
 
 
-def _insert_walk(walk: Walk, since: Since) -> tuple[Walk, Since]:
-    """Each body may follow what came before the loop, an earlier body, or itself."""
-    bodies = []
-    for body in walk.bodies:
-        entry = since
-        while True:
-            done, end = _insert(body, entry)
-            if entry | end == entry:
-                break
-            entry = entry | end
-        bodies.append(done)
-        since = entry
-    return replace(walk, bodies=tuple(bodies)), since
-
-
-def _conflicts(step: Step, since: Since) -> bool:
-    new, old = writes(step), () if isinstance(step, Fold) else reads(step)
-    return any(_meet(a, b) for a in new for b in since.written | since.read) or any(
-        _meet(a, b) for a in old for b in since.written
-    )
-
-
-def _after(step: Step, since: Since) -> Since:
-    if isinstance(step, Fold):  # has a barrier of its own between writing and reading
-        return Since(read=frozenset(step.scratch)) if step.scratch else since
-    return Since(since.written | set(writes(step)), since.read | set(reads(step)))
-
-
-def _meet(a: Memory, b: Memory) -> bool:
+def _meet(a: Place, b: Place) -> bool:
+    if isinstance(a, str) or isinstance(b, str):
+        return a == b
     return a.offset < b.offset + b.bytes and b.offset < a.offset + a.bytes

@@ -38,7 +38,7 @@ def _tile(kernel: Kernel, var: Var, inner: str, pad: int) -> SharedTile | None:
 
 
 def load_width(kernel: Kernel, threads: ThreadMap, tile: SharedTile, dot: Dot) -> int:
-    """Return how many elements of a row a thread of `dot` can load at once: along the contract axis, or of its own run."""
+    """Return how many elements of a row a thread can load at once: along the contract axis, or of its own run."""
     aligned = gcd(tile.pitch * tile.dtype.bytes, ACCESS_BYTES) // tile.dtype.bytes
     if tile.inner == dot.contract:
         return gcd(aligned, kernel.tile_axes[tile.inner].size)
@@ -84,9 +84,7 @@ def _write_cycles(kernel: Kernel, threads: ThreadMap, tile: SharedTile, var: Var
     lanes = range(min(WARP, threads.threads))
     if filling.along is None:
         width = store_width(tile, threads.axes[tile.inner].vector)
-        places = [
-            (threads.element(tile.outer, t, 0) * tile.pitch, threads.element(tile.inner, t, 0)) for t in lanes
-        ]
+        places = [(threads.element(tile.outer, t, 0) * tile.pitch, threads.element(tile.inner, t, 0)) for t in lanes]
         addresses = [sum(p) * tile.dtype.bytes for p in places]
         return threads.registers(var.axes) // width * wavefronts(addresses, width * tile.dtype.bytes)
     turns_in_row = kernel.tile_axes[filling.along].size // filling.run

@@ -29,7 +29,8 @@ def describe(
     kernel: str, arch: str, registers: int, smem: int, threads: ThreadMap, homes: Homes, steps: tuple[Step, ...]
 ) -> str:
     """Return the text of a plan, one section per kind of fact."""
-    head = f"plan of {kernel} for {arch}: simt, {threads.threads} threads, {smem} bytes shared, >= {registers} registers"
+    head = f"plan of {kernel} for {arch}: simt, {threads.threads} threads, {smem} bytes shared"
+    head += f", >= {registers} registers"
     parts = [head, *layout_lines(threads), *_home_lines(homes), *_memory_lines(steps), "steps", *_step_lines(steps, 1)]
     return "\n".join(parts)
 
@@ -60,7 +61,10 @@ def _memory_lines(steps: tuple[Step, ...]) -> Iterator[str]:
     if memory:
         yield "shared memory"
     for m in memory.values():
-        shape = f"[{m.outer}: {m.rows}][{m.inner}: {m.pitch}]" if isinstance(m, SharedTile) else f"[{m.warps}][{m.slots}]"
+        if isinstance(m, SharedTile):
+            shape = f"[{m.outer}: {m.rows}][{m.inner}: {m.pitch}]"
+        else:
+            shape = f"[{m.warps}][{m.slots}]"
         yield f"  {m.offset:>6}  {m.name}{shape} {m.dtype}, {m.bytes} bytes"
 
 
@@ -87,7 +91,8 @@ def step_text(step: Step) -> str:
         case Spill(var=var, width=width):
             return f"spill {var.name}, {width} elements a store"
         case Multiply(op=op, step=step_size, width_a=a, width_b=b):
-            return f"dot {op.dst.name} from {op.a.name} ({a} wide), {op.b.name} ({b} wide), {op.contract} by {step_size}"
+            sides = f"{op.a.name} ({a} wide), {op.b.name} ({b} wide)"
+            return f"dot {op.dst.name} from {sides}, {op.contract} by {step_size}"
         case Fold(op=op, lanes=lanes, scratch=scratch):
             through = f", {scratch[0].warps} warps" if scratch else ""
             return f"reduce over {op.axis}: {lanes} lanes{through}"

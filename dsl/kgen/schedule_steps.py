@@ -79,7 +79,7 @@ class Spill:
 
 @dataclass(frozen=True)
 class Multiply:
-    """A Dot from two shared tiles: `step` of the contract axis at a time; `width_a`, `width_b` elements a shared load."""
+    """A Dot of two shared tiles: `step` of the contract axis at a time, `width_a` and `width_b` elements a load."""
 
     op: Dot
     a: SharedTile

@@ -1,7 +1,7 @@
 """The thread map: which axes share thread-index bits, how many threads each gets, and the widths of global accesses.
 
-Axes that meet in one value get different groups (a greedy graph colouring, axes contiguous in memory first, so that they get
-the fastest bits). All ways to deal the threads out are costed, in issue slots of an SM, and the cheapest is taken.
+Axes that meet in one value get different groups: a greedy graph colouring, axes contiguous in memory first, so that
+they get the fastest bits. All ways to deal the threads out are costed, in issue slots of an SM; the cheapest is taken.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _cheapest(kernel: Kernel, demand: Demand, groups: tuple[tuple[str, ...], ...
 
 
 def _splits(limits: tuple[int, ...], threads: int) -> Iterator[tuple[int, ...]]:
-    """Yield the numbers of threads per group: powers of two within `limits`, their product `threads` or all that fit."""
+    """Yield the threads per group: powers of two within `limits`, their product `threads`, or the limits if less."""
     if not limits:
         yield ()
         return
@@ -123,7 +123,7 @@ def cost(demand: Demand, threads: ThreadMap) -> int:
 def _access_cost(access: Access, threads: ThreadMap) -> int:
     """Instructions of a warp, each as many slots as the sectors it touches (one at least)."""
     vector = 1
-    if access.unit in threads.axes:
+    if access.unit is not None and access.unit in threads.axes:
         run = threads.axes[access.unit].vector
         vector = min(run, ACCESS_BYTES // access.itemsize) if access.aligned else 1
     pitch = 1 << 20

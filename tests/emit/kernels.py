@@ -259,6 +259,8 @@ def attention(
     inner = _above(apply("add", start("m"), integer(1)), shift)
     full = apply("minimum", whole, apply("mul", apply("quot", inner, integer(tn)), integer(tn))) if causal else whole
     end = hull if causal else past
+    mask = _attention_mask(cols, shift, causal)
+    lse = apply("add", get(m), apply("log", get(total)))
     body = (
         LoadTile(Label(("s1",), "load"), q, "q", (pos("h"), pos("m"), pos("d")), m_in),
         Init(state, m, real(-INF)),
@@ -266,10 +268,10 @@ def attention(
         Init(state, acc, real(0.0)),
         Loop(state, "n", tn, (
             Segment(integer(0), full, "plain", _attention_tile(dtype, q, m, total, acc, None)),
-            Segment(full, end, "masked", _attention_tile(dtype, q, m, total, acc, _attention_mask(cols, shift, causal))),
+            Segment(full, end, "masked", _attention_tile(dtype, q, m, total, acc, mask)),
         )),
         Store(finish, "o", (pos("h"), pos("m"), pos("e")), cast(dtype, _divide(get(acc), get(total))), m_in),
-        Store(Label(("s4",), "finish"), "lse", (pos("h"), pos("m")), apply("add", get(m), apply("log", get(total))), m_in),
+        Store(Label(("s4",), "finish"), "lse", (pos("h"), pos("m")), lse, m_in),
     )  # fmt: skip
     axes = {"m": TileAxis("m", tm), "n": TileAxis("n", tn), "d": TileAxis("d", d), "e": TileAxis("e", d)}
     grid = (GridAxis("h", 1, heads), GridAxis("m", tm, tiles(rows, tm), desc=True))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from kgen.emit.cuda_body import Body
 from kgen.emit.cuda_fold import Merge, merge_of
 from kgen.emit.cuda_scope import Context, indented
+from kgen.emit.cuda_wrap import wrapped
 from kgen.emit.grid import decode
 from kgen.emit.header import Header
 from kgen.emit.names import constant_values
@@ -96,7 +97,7 @@ def _print(kernels: tuple[Kernel, ...], plans: tuple[Plan, ...], header: Header)
     helpers = [HEAD_LOAD] if any("ldg_head" in t for t in texts) else []
     helpers += [HEAD_STORE] if any("stg_head" in t for t in texts) else []
     for merge in dict.fromkeys(merges.values()):
-        helpers.append("\n" + "\n".join(merge.lines))
+        helpers.append("\n" + "\n".join(wrapped(merge.lines)))
     return render(
         "cuda/kernel.cu.j2",
         FileView(
@@ -139,7 +140,7 @@ def _kernel(kernel: Kernel, plan: Plan, merges: Mapping[object, Merge], statemen
         Section("shared memory", tuple(shared_lines)),
         Section("work", tuple(body)),
     )
-    kept = tuple(Section(s.title, tuple(indented(s.lines))) for s in sections if s.lines)
+    kept = tuple(Section(s.title, tuple(wrapped(indented(s.lines)))) for s in sections if s.lines)
     return KernelView(kernel.name, plan.threads, plan.smem_bytes, tuple(_signature(context, plan)), kept)
 
 
@@ -232,4 +233,3 @@ def _shared(context: Context, plan: Plan) -> tuple[dict[str, str], list[str]]:
         )  # fmt: skip
         lines.append(f"const u32 {names[m.name]} = smem + {m.offset};  // {shape}")
     return names, lines
-

@@ -31,7 +31,7 @@ from kgen.types import I32
 
 @dataclass
 class Body:
-    """Prints the steps of one kernel. `shared` names the address of each tile, `merges` the function of each Combine."""
+    """Prints the steps of one kernel. `shared` names the address of each tile, `merges` a Combine's function."""
 
     context: Context
     shared: Mapping[str, str]

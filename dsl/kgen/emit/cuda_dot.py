@@ -46,6 +46,7 @@ def multiply(context: Context, step: Multiply, base_a: str, base_b: str) -> list
 def _fragment(context: Context, step: Multiply, tile: SharedTile, base: str, width: int) -> _Fragment:
     free = tuple(a for a in dict.fromkeys((tile.outer, tile.inner)) if a != step.op.contract)
     name = context.scope.give(f"{context.names.values[tile.name]}_part")
+    context.scope.give(f"{name}_run")
     return _Fragment(tile, base, name, width, step.step, free, tile.inner == step.op.contract)
 
 
@@ -69,7 +70,7 @@ def _load(context: Context, op: Dot, part: _Fragment, nest: Nest, deep: str, u: 
     if part.width == 1:
         value = conversion(to, tile.dtype, f"lds<{tile.dtype.cuda}>({where})")
         return [f"{part.at(context, nest, u or '0')} = {value};"]
-    run = context.scope.give("run")
+    run = f"{part.name}_run"
     index = (f"{u} + j" if u else "j") if part.deep else u or "0"
     if not part.deep:
         nest.within[part.free[0]] = "j"

@@ -37,7 +37,7 @@ def literal(dtype: DType, value: int | float | bool) -> str:
     if dtype.kind == "bool":
         return "true" if value else "false"
     if not dtype.is_float:
-        return f"{int(value)}LL" if dtype is I64 else str(int(value))
+        return _integer(dtype, int(value))
     if dtype not in (F32, F64):
         return f"from_f32<{dtype.cuda}>({literal(F32, value)})"
     if math.isinf(value):
@@ -46,6 +46,14 @@ def literal(dtype: DType, value: int | float | bool) -> str:
     if math.isnan(value):
         return "NAN" if dtype is F32 else "double(NAN)"
     return f"{float(value)!r}{'f' if dtype is F32 else ''}"
+
+
+def _integer(dtype: DType, value: int) -> str:
+    """The smallest values have no literal: C reads -N as the negation of N, which does not fit."""
+    suffix = "LL" if dtype is I64 else ""
+    if value == -(2 ** (dtype.bits - 1)) and dtype.bits >= 32:
+        return f"({value + 1}{suffix} - 1)"
+    return f"{value}{suffix}"
 
 
 def conversion(to: DType, source: DType, code: str) -> str:

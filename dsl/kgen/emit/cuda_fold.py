@@ -177,9 +177,7 @@ def _write_parts(
     return [f"if ({' && '.join(owner)}) {{", *indented(stores), "}"] if owner else stores
 
 
-def _read_parts(
-    step: Fold, nest: Nest, how: _Folding, part: str, bases: tuple[str, ...], typed: str
-) -> list[str]:
+def _read_parts(step: Fold, nest: Nest, how: _Folding, part: str, bases: tuple[str, ...], typed: str) -> list[str]:
     """Every thread joins the parts of all warps, in order."""
     context, axes = nest.context, how.dsts[0].axes
 
@@ -192,4 +190,3 @@ def _read_parts(
     warps = step.scratch[0].warps
     first = f"{typed}{part} = {loaded('0')};"
     return [first, *unrolled("warp", warps, [f"{part} = {how.join(part, loaded('warp'))};"], first=1)]
-

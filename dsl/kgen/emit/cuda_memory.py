@@ -1,4 +1,4 @@
-"""Global memory in CUDA text: addresses, loads into registers and stores out of them, in the widths that the plan gives."""
+"""Global memory in CUDA text: addresses, loads into registers and stores, in the widths that the plan gives."""
 
 from __future__ import annotations
 
@@ -135,4 +135,3 @@ def _store_run(context: Context, nest: Nest, op: Store, form: Form, at: str, own
 def _cuda(context: Context, op: Store) -> str:
     dtype: DType = context.kernel.buffers[op.buffer].dtype
     return dtype.cuda
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -14,12 +15,15 @@ from kgen.terms import Expr, Get, Param, Pos, Size, Start, Var
 
 SUM, PRODUCT = 10, 11  # precedences of the table of functions
 INDENT = "    "
-SHORT = 96  # longest loop on one line, without its indentation
+SHORT = 88  # longest loop on one line, without its indentation
 _VOCABULARY = frozenset(
-    """ldg ldg_if ldg_vec ldg_vec_if ldg_head stg stg_if stg_vec stg_vec_if stg_head lds sts lds_vec sts_vec vec kg u16 u32
-    u64 f32 f64 sync_threads sync_warp shfl_xor shfl_down shfl_idx ballot any_sync all_sync to_f32 from_f32 convert ex2 lg2
-    max_nan min_nan max_num min_num ceil_div atomic_add atomic_max atomic_min INF NAN smem warpSize exp log sqrt sin cos
-    erf tanh fmaf fma pow expf logf""".split()
+    re.findall(
+        r"\w+",
+        """ldg ldg_if ldg_vec ldg_vec_if ldg_head stg stg_if stg_vec stg_vec_if stg_head lds sts lds_vec sts_vec vec kg
+        u16 u32 u64 f32 f64 sync_threads sync_warp shfl_xor shfl_down shfl_idx ballot any_sync all_sync to_f32 from_f32
+        convert ex2 lg2 max_nan min_nan max_num min_num ceil_div atomic_add atomic_max atomic_min INF NAN smem warpSize
+        turn first part bit warp item j u exp log sqrt sin cos erf tanh floor ceil fabs fmaf fma pow""",
+    )
 )
 
 
@@ -135,10 +139,10 @@ def element_text(layout: AxisLayout, thread: Text, index: str, width: int) -> st
 
 @dataclass
 class Nest:
-    """A pass over the registers of a value: one unrolled loop for each axis with more than one register a thread.
+    """A pass over the registers of a value: an unrolled loop for each axis with more than one register a thread.
 
-    `widths` gives axes that are walked several registers at a time; a register is then `index * width + within`, with
-    `within` the name of a loop over the width, if one is open. A pass inside another leaves the other's axes to `parent`.
+    `widths` gives axes walked several registers at a time; a register is then `index * width + within`, with `within`
+    the name of a loop over the width, if one is open. A pass inside another leaves the other's axes to `parent`.
     """
 
     context: Context
@@ -189,7 +193,6 @@ class Nest:
         if self.context.whole(axis):
             return self.offset(axis)
         if self._loops(axis):
-            self.offsets.add(axis)
             self.positions.add(axis)
             return self._stepped(Text(names.position[axis]), axis)
         place = self._element(axis)
@@ -251,7 +254,8 @@ class Nest:
         if axis in self.offsets:
             lines.append(f"const int {names.values[f'off.{axis}']} = {self._element(axis).code};")
         if axis in self.positions:
-            lines.append(f"const int {names.position[axis]} = {names.start[axis]} + {names.values[f'off.{axis}']};")
+            place = names.values[f"off.{axis}"] if axis in self.offsets else self._element(axis).code
+            lines.append(f"const int {names.position[axis]} = {names.start[axis]} + {place};")
         return lines
 
 

@@ -106,7 +106,10 @@ def stage(context: Context, step: Stage, bases: dict[str, str]) -> list[str]:
     for tile in step.tiles:
         body += _turn_store(turn, tile, bases[tile.name], names[tile.name])
     context.scope.close()
-    return [*before, *_turns(turn, body)] if not before else ["{", *indented([*before, *_turns(turn, body)]), "}"]
+    turns = _turns(turn, body)
+    if turns[0] == "{":  # a single turn: the block is there already
+        return ["{", *indented(before), *turns[1:]]
+    return ["{", *indented([*before, *turns]), "}"] if before else turns
 
 
 def _turns(turn: _Turn, body: list[str]) -> list[str]:
@@ -121,6 +124,8 @@ def _turns(turn: _Turn, body: list[str]) -> list[str]:
     along = "turn" if across == 1 else f"turn % {in_row}"
     scale = f" * {step.run}" if step.run > 1 else ""
     places.append(f"const int {turn.offset_names[step.along]} = {along}{scale};")
+    if count == threads:
+        return ["{", *indented(["const int turn = threadIdx.x;", *places, *body]), "}"]
     if count % threads:
         head = f"for (int turn = threadIdx.x; turn < {count}; turn += {threads}) {{"
     else:
