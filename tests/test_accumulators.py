@@ -187,6 +187,9 @@ def test_which_results_carry_a_sum() -> None:
     assert show(softmax.carry_factor("softmax")) == "div(1, l)"
     factor = RECORDS["online_softmax_sink"].carry_factor("softmax")
     assert show(factor) == "safe_div(1, add(l, exp(sub(sink, m))))"
+    product = corrupted("online_softmax", "softmax: weight / l", "softmax: l * weight")
+    assert show(product.carry_factor("softmax")) == "l"
+    assert not corrupted("online_softmax", "weight / l", "weight / (l + s)").carries("softmax")
     with pytest.raises(ValueError, match="'var' of 'welford' is not a weight"):
         RECORDS["welford"].carry_factor("var")
 
@@ -351,6 +354,7 @@ def test_a_record_of_ones_own(tmp_path: Path) -> None:
         ("sum", "lift: {s: x}", "lift: {s: x +}", ["5:14: error: the line ends too early"]),
         ("sum", '"old.s + sum[.](x)"', "old.s + sum[.](x)", ["7:", "quote an expression that holds"]),
         ("sum", "a.s + b.s", "'sum[.](a.s)'", ["6:13: error: no reduction is possible here"]),
+        ("argmax", "i: index}", "i: 0.5}", ["error: state 'i' of type i64 cannot hold a value of type f32"]),
         ("mean", "n: a.n + b.n, ", "", ["6:1: error: 'merge' gives no value for state 'n'"]),
         ("sum", "sum[.](x)", "sum[.](old.s)", ["7:22: error: the argument of 'sum[.]' does not vary"]),
         ("sum", "sum[.](x)", "total[.](x)", ["7:22: error: unknown reduction 'total'"]),

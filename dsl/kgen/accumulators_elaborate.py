@@ -123,7 +123,7 @@ class _Elaborate:
         dtype = self.states.get(entry.name, e.dtype)
         exact = e.dtype is dtype or (e.dtype is not BOOL and dtype is not BOOL)
         lossy = (e.dtype.is_float and not dtype.is_float) or (e.dtype is I64 and dtype is not I64)
-        literal = isinstance(convert(e, dtype), Const) if exact else False
+        literal = isinstance(e, Const) and float(e.value).is_integer()
         if not exact or (lossy and not literal):
             raise fail(entry.value.span, f"state '{entry.name}' of type {dtype} cannot hold a value of type {e.dtype}")
         return convert(e, dtype)

@@ -105,17 +105,22 @@ class Record:
 
     def _factor(self, name: str) -> Expr | None:
         match self.entry(name):
-            case Get(var=var, dtype=dtype) if var.name == "weight":
+            case Get(dtype=dtype) as e if _is_weight(e):
                 return Const(dtype, 1.0)
-            case Apply(fn="mul", args=(Get(var=var), f)) | Apply(fn="mul", args=(f, Get(var=var))):
+            case Apply(fn="mul", args=(weight, f)) if _is_weight(weight):
                 factor: Expr = f
-            case Apply(fn="div" | "safe_div" as fn, args=(Get(var=var), f), dtype=dtype):
+            case Apply(fn="mul", args=(f, weight)) if _is_weight(weight):
+                factor = f
+            case Apply(fn="div" | "safe_div" as fn, args=(weight, f), dtype=dtype) if _is_weight(weight):
                 factor = Apply(dtype, fn, (Const(dtype, 1.0), f))
             case _:
                 return None
         found = {e.var.name for e in walk(factor) if isinstance(e, Get)}
-        alone = not found & {self.input, "weight", "index"}
-        return factor if var.name == "weight" and alone else None
+        return None if found & {self.input, "weight", "index"} else factor
+
+
+def _is_weight(e: Expr) -> bool:
+    return isinstance(e, Get) and e.var.name == "weight"
 
 
 def input_dtype(syntax: RecordSyntax, dtype: DType) -> DType | None:
