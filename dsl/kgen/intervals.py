@@ -79,15 +79,31 @@ def unite(a: Pieces, b: Pieces, table: Table) -> Pieces:
     return _limited(found, table)
 
 
+def with_interiors(pieces: Pieces, certain: Pieces, table: Table) -> Pieces:
+    """Return the hulls of `pieces`, each with one interior out of `certain`: the longest if that is known."""
+    return tuple(replace(p, interior=_inside(p.hull, certain, table)) for p in pieces)
+
+
+def _inside(hull: Span, certain: Pieces, table: Table) -> Span:
+    found = NOTHING
+    for p in certain:
+        found = _longest(found, intersect_spans(hull, p.interior, table), table)
+    return found
+
+
+def _longest(a: Span, b: Span, table: Table) -> Span:
+    """Return the union of two spans if it is one span, else the longer one if that is known, else the first."""
+    joined = _joined(a, b, table)
+    if joined is not None:
+        return joined
+    return b if at_most(_length(a), _length(b), table) else a
+
+
 def merge(a: Piece, b: Piece, table: Table) -> Piece:
     """Return one piece that covers both. It keeps one interior, the longer if that is known, else the first."""
     when = tuple(c for c in a.hull.when if c in b.hull.when)
     hull = Span(minimum(table, a.hull.lo, b.hull.lo), maximum(table, a.hull.hi, b.hull.hi), when)
-    joined = _joined(a.interior, b.interior, table)
-    if joined is None:
-        first_shorter = at_most(_length(a.interior), _length(b.interior), table)
-        joined = b.interior if first_shorter else a.interior
-    return Piece(hull, joined)
+    return Piece(hull, _longest(a.interior, b.interior, table))
 
 
 def _with(pieces: Pieces, new: Piece, table: Table) -> Pieces:

@@ -25,10 +25,11 @@ from kgen.index_convert import from_sympy, table_of, to_sympy
 from kgen.index_facts import Facts
 from kgen.index_rules import maximum, minimum
 from kgen.index_sympy import Table
-from kgen.intervals import Pieces, Span
+from kgen.intervals import Pieces, Span, with_interiors
+from kgen.mask_names import named
 from kgen.mask_segments import Walk, conditions_in_ends, ordered, touching_extended
 from kgen.mask_solve import Solver
-from kgen.terms import Cast, Expr, Start, apply, integer
+from kgen.terms import Cast, Expr, Start, Var, apply, integer
 from kgen.types import BOOL, I32
 
 
@@ -63,7 +64,8 @@ class Bounds:
 
     def _interval(self, s: Span) -> Interval:
         table = table_of(self.facts)
-        return Interval(*(_end(x, to_sympy(self.extent, table), table) for x in (s.lo, s.hi)))
+        extent = to_sympy(self.extent, table)
+        return Interval(_end(s.lo, extent, table), _end(s.hi, extent, table))
 
 
 @dataclass(frozen=True)
@@ -92,9 +94,26 @@ def bounds_of(guard: Expr | None, stream: str, extent: Expr, tiles: Mapping[str,
     that is not cut into tiles); they are taken to be not empty. All other axes, parameters, sizes, and lookups without
     these axes are scalars and may appear in the ends. No guard (None) holds everywhere.
     """
+    return bounds_between(guard, guard, stream, extent, tiles, facts)
+
+
+def bounds_between(
+    can: Expr | None,
+    must: Expr | None,
+    stream: str,
+    extent: Expr,
+    tiles: Mapping[str, Interval],
+    facts: Facts,
+) -> Bounds:
+    """Return the hull of the guard `can` with the interior of the guard `must`, else as `bounds_of`.
+
+    For a loop that several guarded reductions share, `can` is any of their guards and `must` all of them.
+    """
     facts = facts.assuming(*(apply("lt", t.lo, t.hi, dtype=BOOL) for t in tiles.values()))
     solver = Solver(facts, stream, extent, {a: (t.lo, t.hi) for a, t in tiles.items()})
-    pieces = solver.everywhere() if guard is None else solver.solve(guard)
+    pieces = solver.solve(can)
+    if must != can:
+        pieces = with_interiors(pieces, solver.solve(must), solver.table)
     return Bounds(extent, tuple(conditions_in_ends(p, solver.table) for p in pieces), facts)
 
 
@@ -107,14 +126,36 @@ def segments(
     (left out: 0 and the extent) limit the walk to a part of the axis; both are multiples of the tile, and `upper` is at
     most the extent rounded up to one.
     """
+    walk = _walked(bounds, tile, lower, upper)
+    most = walk.ceil(walk.extent)
+    ends = {x: _end(x, most, walk.table) for lo, hi, _ in walk.found for x in (lo, hi)}
+    return tuple(SegmentBounds(ends[lo], ends[hi], kind) for lo, hi, kind in walk.found)
+
+
+def named_segments(
+    bounds: Bounds, axis: str, *, tile: int, lower: Expr | None = None, upper: Expr | None = None
+) -> tuple[tuple[tuple[Var, Expr], ...], tuple[SegmentBounds, ...]]:
+    """Return `segments` with their ends read from i32 scalars, and before them the scalars' definitions in order.
+
+    Scalars are called `<axis>_begin`, `_plain`, `_plain_end`, `_end` after what starts or ends there, numbered from the
+    second interval of the hull on.
+    """
+    walk = _walked(bounds, tile, lower, upper)
+    most = walk.ceil(walk.extent)
+    lets, known = named(walk.marks, axis, walk.table)
+    ends = {value: from_sympy(e, walk.table, I32) for value, e in known}
+    found = (SegmentBounds(ends[lo], ends[hi], kind) for lo, hi, kind in walk.found)
+    return tuple((var, _end(e, most, walk.table)) for var, e in lets), tuple(found)
+
+
+def _walked(bounds: Bounds, tile: int, lower: Expr | None, upper: Expr | None) -> Walk:
     table = table_of(bounds.facts)
     start, stop = (None if x is None else to_sympy(x, table) for x in (lower, upper))
-    extent = to_sympy(bounds.extent, table)
-    walk = Walk(tile, extent, (sympy.Integer(0) if start is None else start, stop), table)
+    part = (sympy.Integer(0) if start is None else start, stop)
+    walk = Walk(tile, to_sympy(bounds.extent, table), part, table)
     for piece in touching_extended(ordered(bounds.pieces, table), table):
         walk.visit(piece)
-    most = walk.ceil(extent)
-    return tuple(SegmentBounds(_end(lo, most, table), _end(hi, most, table), kind) for lo, hi, kind in walk.found)
+    return walk
 
 
 def _end(e: sympy.Expr, most: sympy.Expr, table: Table) -> Expr:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import sympy
 
@@ -19,6 +19,16 @@ from kgen.types import BOOL, I32
 Part = tuple[sympy.Expr, sympy.Expr | None]
 
 
+@dataclass(frozen=True)
+class Mark:
+    """A place where segments may meet: `shown` is an expression of earlier marks that equals `value`."""
+
+    role: str
+    piece: int
+    value: sympy.Expr
+    shown: sympy.Expr
+
+
 class Walk:
     """Appends the segments of one piece after another; `position` is where the tiles not yet visited begin."""
 
@@ -28,12 +38,15 @@ class Walk:
         self.extent = extent
         self.position, self.upper = part
         self.found: list[tuple[sympy.Expr, sympy.Expr, str]] = []
+        self.marks: list[Mark] = []
+        self.pieces = 0
 
     def visit(self, piece: Piece) -> None:
         """Append the segments of a piece whose hull begins nowhere before those visited earlier."""
+        self.pieces += 1
         hull, interior = piece.hull, piece.interior
-        begin = maximum(self.table, self.position, self._floor(hull.lo))
-        end = self._end(hull)
+        begin = self._mark("begin", maximum(self.table, self.position, self._floor(hull.lo)))
+        end = self._mark("end", self._end(hull))
         if is_empty(interior, self.table):
             self._append(begin, end, "masked")
         else:
@@ -44,15 +57,24 @@ class Walk:
     def _append_split(self, begin: sympy.Expr, end: sympy.Expr, interior: Span, last: str) -> None:
         """Append begin..first masked, first..after plain, after..end. If end <= begin, all three are empty."""
         table = self.table
+        whole = self._floor(interior.hi)
         first = maximum(table, begin, self.ceil(interior.lo))
-        after = maximum(table, first, self._floor(interior.hi))
-        after = (
-            after if first == begin and at_most(self._floor(interior.hi), end, table) else minimum(table, after, end)
-        )
-        first = first if first == begin else minimum(table, first, end)
+        after = maximum(table, first, whole)
+        if first != begin:
+            after = minimum(table, after, end)
+            first = self._mark("plain", minimum(table, first, end))
+            self._mark("plain_end", after, Minimum(Maximum(first, whole), end))
+        elif at_most(whole, end, table):
+            self._mark("plain_end", after)
+        else:
+            after = self._mark("plain_end", minimum(table, after, end))
         self._append(begin, first, "masked")
         self._append(first, after, "plain")
         self._append(after, end, last)
+
+    def _mark(self, role: str, value: sympy.Expr, shown: sympy.Expr | None = None) -> sympy.Expr:
+        self.marks.append(Mark(role, self.pieces, value, value if shown is None else shown))
+        return value
 
     def _append(self, lo: sympy.Expr, hi: sympy.Expr, kind: str) -> None:
         if not at_most(hi, lo, self.table):

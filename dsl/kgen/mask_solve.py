@@ -43,8 +43,10 @@ class Solver:
         """Every position, but nowhere certainly."""
         return (Piece(Span(sympy.Integer(0), self.extent), NOTHING),)
 
-    def solve(self, guard: Expr) -> Pieces:
-        """Return the pieces of a guard."""
+    def solve(self, guard: Expr | None) -> Pieces:
+        """Return the pieces of a guard, of no guard those of true."""
+        if guard is None:
+            return self.everywhere()
         if not free_axes(guard) & self.inside:
             return self._scalar(guard)
         match guard:
