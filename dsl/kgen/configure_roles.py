@@ -15,7 +15,7 @@ Role = Literal["grid", "stream", "whole"]
 
 
 def closure(math: Math, roots: Iterable[str], cut: frozenset[str]) -> tuple[Stmt, ...]:
-    """Return the statements of one kernel: `roots` and all they need, up to intermediates in `cut`, which are loaded."""
+    """Return the statements of one kernel: `roots` and all they need, up to those in `cut`, which are loaded."""
     wanted, queue = set(roots), list(roots)
     while queue:
         for name in _needs(math.statement(queue.pop())):

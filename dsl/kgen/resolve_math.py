@@ -31,9 +31,9 @@ from kgen.types import BOOL, DType, compute_dtype
 def resolve(spec: Spec, dtypes: Mapping[str, DType]) -> Math:
     """Return the typed math of `spec` with its type variables set to `dtypes`; raise SpecError with every diagnostic.
 
-    The result has every conversion as a `Cast` (loads of 16-bit floats to f32, a store to the tensor's dtype outermost),
-    every reduction with its record and with guard and mask as one condition, and sizes in an order in which they can be
-    computed. That each dim of an argument equals `Tensor.dims` is for the op to check; `checks` has the other conditions.
+    The result has every conversion as a `Cast` (loads of 16-bit floats to f32, a store to the tensor's dtype
+    outermost), every reduction with its record and with guard and mask as one condition, and sizes in an order in which
+    they can be computed. The op compares each argument's shape with `Tensor.dims`; `checks` are the other conditions.
     """
     _check_dtypes(spec, dtypes)
     scope = Scope(spec, dict(dtypes), load_records(), macros())

@@ -57,7 +57,7 @@ def computed(value: Value) -> Value:
 
 
 def apply(fn: str, args: tuple[Value, ...], span: Span) -> Value:
-    """Return row `fn` of the function table applied to `args`, all conversions explicit; raise SpecError if none fits."""
+    """Return row `fn` of the function table applied to `args`, all conversions explicit; raise SpecError."""
     row = table()[fn]
     if len(args) != row.args:
         raise fail(span, f"'{fn}' takes {row.args} argument{'s' * (row.args != 1)}, not {len(args)}")

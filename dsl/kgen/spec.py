@@ -1,4 +1,4 @@
-"""A spec file as a checked model: YAML read, `extends` and overrides applied, all errors of the file reported at once."""
+"""A spec file as a checked model: YAML read, `extends` and overrides applied, all errors reported at once."""
 
 from __future__ import annotations
 
@@ -131,9 +131,9 @@ def _diagnostics(e: ValidationError, tree: dict[Text, Any], source: Source) -> l
 
 def _diagnostic(error: dict[str, Any], tree: dict[Text, Any], source: Source) -> Diagnostic:
     path = _written_path(error["loc"])
-    about_key = error["loc"][-1] == "[key]" or error["type"] == "extra_forbidden"
-    span = find_span(tree, path, about_key) or Span(source, 1, 1)
     context = error.get("ctx", {})
+    about_key = error["loc"][-1] == "[key]" or error["type"] == "extra_forbidden" or context.get("key", False)
+    span = find_span(tree, path, about_key) or Span(source, 1, 1)
     match error["type"]:
         case "kgen":
             return Diagnostic(span, context["message"], context["hint"])

@@ -13,16 +13,16 @@ from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from kgen import syntax as s
-from kgen.errors import Diagnostic, SpecError, nearest
+from kgen.errors import Diagnostic, SpecError, fail, nearest
 from kgen.parse import parse_choices, parse_expr, parse_order, parse_statement, parse_values
 from kgen.spec_names import reason_against
 from kgen.spec_yaml import QUOTE_HINT, Text
 from kgen.types import DTYPES
 
 
-def problem(message: str, hint: str | None = None) -> PydanticCustomError:
-    """Return an error about the value being read; `spec` adds the place."""
-    return PydanticCustomError("kgen", "{message}", {"message": message, "hint": hint})
+def problem(message: str, hint: str | None = None, key: bool = False) -> PydanticCustomError:
+    """Return an error about the value being read, or about its `key`; `spec` adds the place."""
+    return PydanticCustomError("kgen", "{message}", {"message": message, "hint": hint, "key": key})
 
 
 def syntax_problem(e: SpecError) -> PydanticCustomError:
@@ -115,12 +115,31 @@ def _number(value: Any) -> float:
 def _choices(value: Any) -> tuple[int, ...]:
     expected = "a list of sizes such as [64, 128] or a range such as 16..256 step 16"
     if isinstance(value, list):
-        found = tuple(whole(1, 2**31 - 1)(v) for v in value)
+        found = tuple(_item(whole(1, 2**31 - 1), v) for v in value)
     else:
         found = _parsed(value, expected, parse_choices)
     if not found or len(set(found)) != len(found) or min(found) < 1:
         raise problem(f"expected {expected}: at least one, each once, none below 1")
     return found
+
+
+def _item(read: Callable[[Any], Any], value: Any) -> Any:
+    """Return an entry of a list, read; its error is placed at the entry."""
+    try:
+        return read(value)
+    except PydanticCustomError as e:
+        if not isinstance(value, Text):
+            raise
+        context = e.context or {}
+        raise syntax_problem(fail(value.span, context["message"], context["hint"])) from None
+
+
+def _dtype_name(value: Any) -> str:
+    if not isinstance(value, Text) or value not in DTYPES:
+        raise problem(
+            f"{shown(value)} is not a dtype", nearest(str(value), DTYPES) or f"dtypes are {', '.join(DTYPES)}"
+        )
+    return str(value)
 
 
 def _dtype_names(value: Any) -> tuple[str, ...]:
@@ -181,7 +200,7 @@ def unbuilt(what: str) -> BeforeValidator:
     """Return the reader of a field that the language has and kgen does not build yet."""
 
     def refuse(value: Any) -> Any:
-        raise problem(f"not built yet: {what}")
+        raise problem(f"not built yet: {what}", key=True)
 
     return BeforeValidator(refuse)
 

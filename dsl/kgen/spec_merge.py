@@ -63,7 +63,9 @@ def _value(source: Source, value: str, column: int) -> Any:
     """Read a flow mapping or list as YAML, anything else as the text it is (so that no expression needs quotes)."""
     if value.startswith(("{", "[")):
         return _moved(
-            read(Source("--set", f"value: {value}"))[Text("value", Span(source, 1, 1))], source, column - len("value: ")
+            read(Source("--set", f"value: {value}"))[Text("value", Span(source, 1, 1))],
+            source,
+            column - len("value: ") - 1,
         )
     start = source.text.find(value, column - 1) + 1
     return Text(value, Span(source, 1, start, max(1, len(value))))

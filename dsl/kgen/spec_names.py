@@ -8,105 +8,21 @@ import re
 from kgen.functions import table
 from kgen.types import DTYPES
 
-_CPP = frozenset(
-    [
-        "alignas",
-        "alignof",
-        "asm",
-        "auto",
-        "bool",
-        "break",
-        "case",
-        "catch",
-        "char",
-        "class",
-        "const",
-        "constexpr",
-        "continue",
-        "decltype",
-        "default",
-        "delete",
-        "do",
-        "double",
-        "else",
-        "enum",
-        "explicit",
-        "export",
-        "extern",
-        "false",
-        "float",
-        "for",
-        "friend",
-        "goto",
-        "if",
-        "inline",
-        "int",
-        "long",
-        "mutable",
-        "namespace",
-        "new",
-        "noexcept",
-        "nullptr",
-        "operator",
-        "private",
-        "protected",
-        "public",
-        "register",
-        "return",
-        "short",
-        "signed",
-        "sizeof",
-        "static",
-        "struct",
-        "switch",
-        "template",
-        "this",
-        "throw",
-        "true",
-        "try",
-        "typedef",
-        "typeid",
-        "typename",
-        "union",
-        "unsigned",
-        "using",
-        "virtual",
-        "void",
-        "volatile",
-        "while",
-        "wchar_t",
-        "half",
-        "warpSize",
-        "gridDim",
-        "blockDim",
-        "blockIdx",
-        "threadIdx",
-    ]
+_CPP = re.findall(
+    r"\w+",
+    """
+    alignas alignof asm auto bool break case catch char class const constexpr continue decltype default delete do
+    double else enum explicit export extern false float for friend goto if inline int long mutable namespace new
+    noexcept nullptr operator private protected public register return short signed sizeof static struct switch
+    template this throw true try typedef typeid typename union unsigned using virtual void volatile while wchar_t
+    half warpSize gridDim blockDim blockIdx threadIdx
+    """,
 )
-_LANGUAGE = frozenset(
-    [
-        "cast",
-        "inf",
-        "nan",
-        "true",
-        "false",
-        "desc",
-        "index",
-        "page",
-        "slot",
-        "row",
-        "size",
-        "tl",
-        "triton",
-        "torch",
-        "sum",
-        "max",
-        "min",
-        "any",
-        "all",
-        "abs",
-        "range",
-    ]
+_LANGUAGE = re.findall(
+    r"\w+",
+    """
+    cast inf nan true false desc index page slot row size tl triton torch sum max min any all abs range
+    """,
 )
 _WINDOWS = re.compile(r"(?i:con|prn|aux|nul|com\d|lpt\d)")
 MAX_LENGTH = 48
