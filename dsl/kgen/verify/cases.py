@@ -19,6 +19,7 @@ BATCH = (2, 1)  # the same beside tied sizes, which multiply them
 # Sizes that a check or definition ties together: ratios 3, 5 and 17 are no powers of two, 17 is above a small tile.
 DIVIDENDS = (6, 3, 5, 17, 4, 2, 1)
 DIVISORS = (2, 1, 1, 1, 3)
+WHOLE = 16  # stands for the tile of a reduced axis that has none
 TRIES = 4000
 
 
@@ -107,7 +108,7 @@ def _uneven(sizes: _Sizes) -> Iterator[Plan]:
 
 def _empty(math: Math, sizes: _Sizes) -> Iterator[Plan]:
     """One size 0 at a time, reduced axes first."""
-    reduced = {a for s in math.statements for n in terms.walk(s.expr) if isinstance(n, terms.Reduce) for a in n.axes}
+    reduced = reduced_axes(math)
     names = [n for n, axis in sizes.axis_of.items() if n not in sizes.choices]
     for name in sorted(names, key=lambda n: sizes.axis_of[n] not in reduced):
         yield Plan(f"empty {name}", {**sizes.all_tiled(lambda t: t - 1), name: 0}, turn=1)
@@ -128,6 +129,12 @@ def _choices(math: Math, sizes: _Sizes, extents: Mapping[str, int]) -> Iterator[
         for value in dict.fromkeys((values[min(1, len(values) - 1)], values[-1])):
             if value <= 128 and value != values[0]:
                 yield Plan(f"{name} = {value}", {**extents, name: value}, turn=1)
+
+
+def reduced_axes(math: Math) -> set[str]:
+    """Return the axes that a reduction runs over."""
+    nodes = [n for s in math.statements for n in terms.walk(s.expr)]
+    return {a for n in nodes if isinstance(n, terms.Reduce) for a in n.axes}
 
 
 def _cost(math: Math, case: Case) -> tuple[int, int]:
@@ -154,7 +161,8 @@ class _Sizes:
             values = defs[name].choices or axis_choices.get(name)
             if values:
                 self.choices[name] = values
-        self.tiled = {n: tiles[a] for n, a in self.axis_of.items() if a in tiles and n not in self.choices}
+        walked = {a: tiles.get(a, WHOLE) for a in reduced_axes(math) | set(tiles)}
+        self.tiled = {n: walked[a] for n, a in self.axis_of.items() if a in walked and n not in self.choices}
         self.tied = self._tied()
         self.divisors = self._divisors()
 

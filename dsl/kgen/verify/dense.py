@@ -107,13 +107,15 @@ class Evaluator:
             return None
         for dim, axis in enumerate(self.order):
             first, end = self.window.ranges[axis]
-            if data.shape[dim] > end - first:
+            if data.shape[dim] not in (1, end - first):
                 data = data.narrow(dim, first, end - first)
         return data
 
     def _load(self, e: terms.Load, scope: Scope | None) -> Value:
         """Gather; an index outside the tensor reads 0 (a guard or a contract says that it is not used)."""
         tensor = self.tensors[e.tensor]
+        if (bare := self._slice(tensor, e)) is not None:
+            return bare
         index = [self.value(i, scope).data for i in e.index]
         if not index:
             return self._plain(self._held(tensor, e.dtype))
@@ -126,6 +128,20 @@ class Evaluator:
         clamped = [i.clamp(0, extent - 1) for i, extent in zip(index, tensor.shape, strict=True)]
         found = self._held(tensor[tuple(clamped)], e.dtype)
         return self._plain(torch.where(inside, found, torch.zeros((), dtype=found.dtype)))
+
+    def _slice(self, tensor: Tensor, e: terms.Load) -> Value | None:
+        """Return a load at bare axis positions, all within the tensor, as a view; None if it is none."""
+        axes = bare_axes(e.index)
+        if not axes:
+            return None
+        windows = [self.window.ranges[a] for a in axes]
+        if any(end > extent for (_, end), extent in zip(windows, tensor.shape, strict=True)):
+            return None
+        part = tensor[tuple(slice(first, end) for first, end in windows)]
+        places = [self.order.index(a) for a in axes]
+        ordered = part.permute(sorted(range(len(axes)), key=places.__getitem__))
+        spread = ordered[tuple(slice(None) if i in places else None for i in range(len(self.order)))]
+        return self._plain(self._held(spread, e.dtype))
 
     def _held(self, data: Tensor, dtype: DType) -> Tensor:
         return data.to(self.arithmetic.torch_dtype(dtype))
@@ -274,6 +290,12 @@ class Evaluator:
         if like is not None:
             data = data.expand(torch.broadcast_shapes(data.shape, like.shape))
         return data.expand([self.window.extent(a) if i in dims else -1 for i, a in enumerate(self.order)])
+
+
+def bare_axes(index: tuple[terms.Expr, ...]) -> tuple[str, ...] | None:
+    """Return the axes of an index of bare, distinct axis positions, None of any other index."""
+    axes = tuple(i.axis for i in index if isinstance(i, terms.Pos))
+    return axes if len(set(axes)) == len(index) else None
 
 
 def _weightless(result: Value, exists: Tensor) -> Value:

@@ -16,7 +16,7 @@ from torch import Tensor
 from kgen import terms
 from kgen.math import Math, Stmt
 from kgen.verify.binding import Scalar, Sizes, bind, scalars
-from kgen.verify.dense import Evaluator
+from kgen.verify.dense import Evaluator, bare_axes
 from kgen.verify.formulas import direct_formula
 from kgen.verify.magnitude import plain
 from kgen.verify.values import Arithmetic, Formulas, Value, Window
@@ -159,7 +159,10 @@ class _Evaluation:
 
     def expression(self, expr: terms.Expr, axes: tuple[str, ...]) -> Tensor:
         """Return an expression over whole axes, with the dimensions `axes`."""
-        data = self._evaluator(self._whole()).value(expr).data
+        return self._by_axes(self._evaluator(self._whole()).value(expr).data, axes)
+
+    def _by_axes(self, data: Tensor, axes: tuple[str, ...]) -> Tensor:
+        """Return a value over whole axes with the dimensions `axes`."""
         order = tuple(self.math.axes)
         data = data.expand([self.call.extents[a] if a in axes else 1 for a in order])
         kept = [a for a in order if a in axes]
@@ -172,6 +175,12 @@ class _Evaluation:
     def _store(self, name: str, stmt: Stmt, value: Value) -> None:
         """Write a statement's elements to its tensor; an index outside it writes nothing."""
         out = self.outputs[name]
+        axes = bare_axes(stmt.index)
+        if axes is not None and set(axes) == set(stmt.axes) and out.shape == tuple(map(self.call.extents.get, axes)):
+            out.copy_(self._by_axes(value.data, axes))
+            if value.mag is not None:
+                self.magnitudes[name].copy_(self._by_axes(value.mag, axes))
+            return
         evaluator = self._evaluator(self._whole())
         index = [evaluator.value(i).data for i in stmt.index]
         shape = torch.broadcast_shapes(value.data.shape, *(i.shape for i in index))
@@ -179,9 +188,9 @@ class _Evaluation:
         for i, extent in zip(index, out.shape, strict=True):
             inside = inside & (i >= 0) & (i < extent)
         places = tuple(i.expand(shape)[inside] for i in index)
-        _put(out, places, value.data.expand(shape)[inside])
+        out[places] = value.data.expand(shape)[inside].to(out.dtype)
         if value.mag is not None:
-            _put(self.magnitudes[name], places, value.mag.expand(shape)[inside])
+            self.magnitudes[name][places] = value.mag.expand(shape)[inside]
 
     def _blank(self, name: str) -> Tensor:
         """Return an output before the first store: the overwritten input, the fill value, else zeros."""
@@ -190,14 +199,6 @@ class _Evaluation:
         if tensor.inplace is not None:
             return self.inputs[tensor.inplace].to(dtype).clone()
         return torch.full(self.call.shapes[name], 0 if tensor.fill is None else tensor.fill, dtype=dtype)
-
-
-def _put(out: Tensor, places: tuple[Tensor, ...], values: Tensor) -> None:
-    """Set elements; a tensor without dimensions has only one."""
-    if places:
-        out[places] = values.to(out.dtype)
-    else:
-        out.fill_(values.reshape(()).item())
 
 
 def _all_axes(e: terms.Expr) -> set[str]:
