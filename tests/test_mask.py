@@ -150,7 +150,7 @@ SIZES = st.fixed_dictionaries({"M": st.integers(0, 11), "N": st.integers(0, 14),
 TILES = st.tuples(st.sampled_from([1, 2, 3, 4]), st.sampled_from([1, 2, 4, 5]))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(guards(), TILES, st.lists(SIZES, min_size=4, max_size=4))
 def test_any_guard_is_sound(guard: Expr, tiles: tuple[int, int], sizes: list[dict[str, int]]) -> None:
     found = found_for(guard, *tiles)
@@ -165,7 +165,7 @@ def rising(draw: st.DrawFn) -> Expr:
     return op("floordiv", e, draw(st.sampled_from([1, 1, 2, 3])))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data(), TILES, st.lists(SIZES, min_size=4, max_size=4))
 def test_monotone_comparisons_in_one_direction_are_exact(
     data: st.DataObject, tiles: tuple[int, int], sizes: list[dict[str, int]]
@@ -282,8 +282,8 @@ def test_more_than_four_intervals_are_merged() -> None:
 
 def test_window_or_first_tokens_does_not_walk_the_gap() -> None:
     found = found_for(SINK, 8, 8)
-    count = check(SINK, found, {"M": 400, "N": 400, "W": 16}, 8, 8)
-    assert count.executed < 50 * 5, "a convex hull would walk 1275 tiles"
+    count = check(SINK, found, {"M": 200, "N": 200, "W": 16}, 8, 8)
+    assert count.executed < 25 * 5, "a convex hull would walk 325 tiles"
 
 
 def test_wide_parameters_are_narrowed_after_clamping() -> None:

@@ -100,7 +100,7 @@ def _arithmetic(fn: str, args: list[sympy.Expr], table: Table) -> sympy.Expr | N
 def from_sympy(e: sympy.Expr, table: Table, dtype: DType) -> Expr:
     """Return `e` as an expression computed in `dtype` (in i64 from the first i64 leaf on), in reading order.
 
-    Positive summands come first and constants last; a quotient or remainder of operands that are proven not to be
+    Summands that are added come first and constants last; a quotient or remainder of operands that are proven not to be
     negative is "quot" or "rem", which C computes directly, any other is "floordiv" or "mod".
     """
     match e:
@@ -133,8 +133,8 @@ def _sum(e: sympy.Expr, table: Table, dtype: DType) -> Expr:
     signed = []
     for term in terms(e):
         k, _ = term.as_coeff_Mul()
-        signed.append((k < 0, from_sympy(-term if k < 0 else term, table, dtype)))
-    signed.sort(key=lambda pair: (isinstance(pair[1], Const), _rank(pair[1])))
+        signed.append((bool(k < 0), from_sympy(-term if k < 0 else term, table, dtype)))
+    signed.sort(key=lambda pair: (isinstance(pair[1], Const), pair[0], _rank(pair[1])))
     first = next((i for i, (minus, _) in enumerate(signed) if not minus), 0)
     minus, total = signed.pop(first)
     if minus:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from kgen.terms import Expr, Get, Load, Param, Pos, Size, Start
 
@@ -33,8 +34,13 @@ class Facts:
     holds: tuple[Expr, ...] = ()
 
     def assuming(self, *conditions: Expr) -> Facts:
-        """Return the same facts with more conditions that hold."""
-        return replace(self, holds=self.holds + conditions)
+        """Return the same facts with more conditions that hold (the same object for the same conditions)."""
+        return _assuming(self, conditions)
+
+
+@lru_cache(maxsize=256)
+def _assuming(facts: Facts, conditions: tuple[Expr, ...]) -> Facts:
+    return replace(facts, holds=facts.holds + conditions) if conditions else facts
 
 
 def leaf_name(leaf: Expr) -> str | None:

@@ -51,12 +51,13 @@ class Walk:
             self._append(begin, end, "masked")
         else:
             covered = interior.hi == hull.hi and _last_choice(hull.hi) == self.extent
-            self._append_split(begin, end, interior, "tail" if covered else "masked")
+            self._append_split((begin, end), hull, interior, "tail" if covered else "masked")
         self.position = maximum(self.table, self.position, end)
 
-    def _append_split(self, begin: sympy.Expr, end: sympy.Expr, interior: Span, last: str) -> None:
+    def _append_split(self, ends: tuple[sympy.Expr, sympy.Expr], hull: Span, interior: Span, last: str) -> None:
         """Append begin..first masked, first..after plain, after..end. If end <= begin, all three are empty."""
         table = self.table
+        begin, end = ends
         whole = self._floor(interior.hi)
         first = maximum(table, begin, self.ceil(interior.lo))
         after = maximum(table, first, whole)
@@ -64,7 +65,7 @@ class Walk:
             after = minimum(table, after, end)
             first = self._mark("plain", minimum(table, first, end))
             self._mark("plain_end", after, Minimum(Maximum(first, whole), end))
-        elif at_most(whole, end, table):
+        elif end == self.ceil(hull.hi) and at_most(interior.hi, hull.hi, table):
             self._mark("plain_end", after)
         else:
             after = self._mark("plain_end", minimum(table, after, end))
@@ -101,11 +102,14 @@ class Walk:
         return self.table.multiple(self.table.with_constants(e)) % int(self.tile) == 0
 
     def _floor(self, e: sympy.Expr) -> sympy.Expr:
-        return multiply(self.table, self.tile, floordiv(self.table, e, self.tile))
+        return self._whole_tiles(maximum(self.table, sympy.Integer(0), e))
 
     def ceil(self, e: sympy.Expr) -> sympy.Expr:
-        """Return `e` rounded up to a multiple of the tile."""
-        return self._floor(add(self.table, e, self.tile - 1))
+        """Return the position `e`, or 0 if it is negative, rounded up to a multiple of the tile."""
+        return self._whole_tiles(add(self.table, maximum(self.table, sympy.Integer(0), e), self.tile - 1))
+
+    def _whole_tiles(self, e: sympy.Expr) -> sympy.Expr:
+        return multiply(self.table, self.tile, floordiv(self.table, e, self.tile))
 
 
 def _choices(e: sympy.Expr) -> list[sympy.Expr]:
