@@ -231,6 +231,17 @@ def test_divisibility() -> None:
     assert is_multiple(integer(0), 64, facts)
 
 
+def test_divisibility_from_conditions_that_hold() -> None:
+    whole = cond("eq", op("mod", H, HK), 0)
+    facts = Facts(holds=(whole, cond("eq", op("mod", N, P), 0), cond("eq", op("mod", M, 24), 0)), constants={"P": 16})
+    assert simplify(op("mul", op("floordiv", H, HK), HK), facts) == H
+    assert simplify(op("mod", H, HK), facts) == integer(0)
+    assert simplify(op("mul", op("floordiv", N, 16), 16), facts) == N
+    assert is_multiple(N, 8, facts) and is_multiple(M, 8, facts) and not is_multiple(M, 16, facts)
+    assert prove(whole, facts) is True
+    assert not is_multiple(N, 8, Facts(holds=(cond("le", op("mod", N, 16), 3),)))
+
+
 def test_proofs() -> None:
     facts = Facts(
         ranges={"M": Range(1, None), "N": Range(1, None)},

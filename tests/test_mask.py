@@ -216,6 +216,8 @@ def test_without_a_guard() -> None:
     assert found[0].hi == found[1].lo == op("mul", op("quot", N, 4), 4)
     whole = Facts(ranges=FACTS.ranges, multiples={"N": 8})
     assert found_for(None, 4, 4, whole) == (SegmentBounds(integer(0), N, "plain"),)
+    required = FACTS.assuming(test("eq", op("mod", N, 4), 0))
+    assert found_for(None, 4, 4, required) == found_for(None, 4, 4, whole)
     assert kinds(found_for(CAUSAL, 4, 4, whole)) == ["plain", "masked"]
     assert kinds(found_for(test("ge", n, m), 4, 4, whole)) == ["masked", "plain"]
 

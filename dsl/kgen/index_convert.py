@@ -25,6 +25,7 @@ def table_of(facts: Facts) -> Table:
     for condition in facts.holds:
         known.extend(_at_least_zero(condition, table))
     table.known = tuple(g for k in known for g in _parts(rules.spread(k, table)))
+    table.divisible = frozenset(g for g in table.known if isinstance(g, Mod) and -g in table.known)
     table.bounds.clear()
     return table
 

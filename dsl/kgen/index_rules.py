@@ -184,7 +184,7 @@ def _mod(table: Table, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr:
     if isinstance(b, sympy.Integer):
         rest = sympy.Add(*(t for t in terms(rest) if table.multiple(t) % int(b) != 0))
     for candidate in (rest, _without_inner(table, rest, b)):
-        if candidate == 0:
+        if candidate == 0 or Mod(candidate, b) in table.divisible:
             return sympy.Integer(0)
         small = _small_quotient(table, candidate, b)
         if small is not None:

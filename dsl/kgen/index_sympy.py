@@ -49,11 +49,12 @@ class Where(sympy.Function):
 
 
 class Table:
-    """Symbols of leaves under given facts. `known`: sums that are at least 0."""
+    """Symbols of leaves under given facts. `known`: sums that are at least 0; `divisible`: remainders that are 0."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.known: tuple[sympy.Expr, ...] = ()
+        self.divisible: frozenset[sympy.Expr] = frozenset()
         self.bounds: dict[tuple[sympy.Expr, int], int | None] = {}
         self._symbols: dict[Expr, sympy.Symbol] = {}
         self._leaves: dict[sympy.Symbol, Expr] = {}
@@ -93,7 +94,7 @@ class Table:
             case sympy.Integer():
                 return abs(int(e))
             case sympy.Symbol():
-                return multiple_of_leaf(self._leaves[e], self.facts)
+                return math.lcm(multiple_of_leaf(self._leaves[e], self.facts), self._known_divisor(e))
             case sympy.Pow():
                 return self.multiple(e.base) ** int(e.exp)
             case Minimum() | Maximum() | Mod():
@@ -104,6 +105,10 @@ class Table:
                 return self.multiple(e)
             case _:
                 return 1
+
+    def _known_divisor(self, symbol: sympy.Symbol) -> int:
+        divisors = (self.with_constants(r.args[1]) for r in self.divisible if r.args[0] == symbol)
+        return math.lcm(*(abs(int(d)) for d in divisors if isinstance(d, sympy.Integer) and d != 0))
 
 
 def terms(e: sympy.Expr) -> tuple[sympy.Expr, ...]:
