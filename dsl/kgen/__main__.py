@@ -1,0 +1,5 @@
+"""`python -m kgen`."""
+
+from kgen.cli.main import main
+
+main()
