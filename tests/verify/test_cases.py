@@ -12,6 +12,7 @@ from kgen.math import Check, Math
 from kgen.terms import integer
 from kgen.verify.binding import bind, holds
 from kgen.verify.cases import Case, cases_for
+from kgen.verify.shrink import halved
 
 TILES = {"m": 16, "n": 16, "k": 16}
 EVEN = specs.fn("mod", specs.size("N"), specs.integer(2))
@@ -67,6 +68,18 @@ def test_full_covers_more() -> None:
 def test_fixed_sizes_stay() -> None:
     cases = cases_for(specs.attention(), {"m": 16, "n": 16}, False, fixed={"D": 32, "E": 16})
     assert {(c.sizes["D"], c.sizes["E"]) for c in cases} == {(32, 16)}
+    assert all(n not in ("D", "E") for c in cases for n, v in differing(c))
+
+
+def differing(case: Case) -> list[tuple[str, int]]:
+    """Return the sizes in which the smaller versions of a case differ from it."""
+    smaller = halved(specs.attention(), case)
+    return [(n, v) for c in smaller for n, v in c.sizes.items() if v != case.sizes[n]]
+
+
+def test_static_parameters_of_a_variant_stay() -> None:
+    cases = cases_for(specs.attention(), {"m": 16, "n": 16}, False, fixed_params={"causal": False})
+    assert {c.params["causal"] for c in cases} == {False}
 
 
 def test_kinds_follow_what_the_spec_allows() -> None:

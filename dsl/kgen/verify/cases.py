@@ -25,13 +25,17 @@ TRIES = 4000
 
 @dataclass(frozen=True)
 class Case:
-    """One call: free sizes (definitions follow from them), parameters, the kind and seed of its inputs."""
+    """One call: free sizes (definitions follow from them), parameters, the kind and seed of its inputs.
+
+    `fixed` names the sizes that belong to the variant under test: shrinking leaves them.
+    """
 
     sizes: dict[str, int]
     params: dict[str, Scalar]
     kind: str
     seed: int
     label: str
+    fixed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -49,20 +53,29 @@ class Plan:
     single: bool = False
 
 
-def cases_for(math: Math, tiles: Mapping[str, int], quick: bool, fixed: Mapping[str, int] | None = None) -> list[Case]:
+def cases_for(
+    math: Math,
+    tiles: Mapping[str, int],
+    quick: bool,
+    fixed: Mapping[str, int] | None = None,
+    fixed_params: Mapping[str, Scalar] | None = None,
+) -> list[Case]:
     """Return about 7 (`quick`) or 25 cases, cheap first.
 
-    `tiles` gives the tile of each tiled axis; `fixed` the sizes that a variant has at compile time. Sizes that the
-    spec's checks tie are searched for; a case that no sizes can satisfy is left out. KgenError if none is left.
+    `tiles` gives the tile of each tiled axis; `fixed` and `fixed_params` are what a variant has at compile time. Sizes
+    that the spec's checks tie are searched for; a case that no sizes satisfy is left out. KgenError if none is left.
     """
-    sizes = _Sizes(math, tiles, fixed or {})
+    sizes, given = _Sizes(math, tiles, fixed or {}), dict(fixed_params or {})
     found: dict[tuple[object, ...], Case] = {}
     for seed, plan in enumerate(_quick_plans(math, sizes) if quick else _plans(math, sizes)):
-        chosen = sizes.search(plan)
+        if given.keys() & plan.params.keys():
+            continue
+        params = {**given, **plan.params}
+        chosen = sizes.search(plan, params)
         if chosen is None:
             continue
-        case = Case(chosen, dict(plan.params), plan.kind, seed, plan.label)
-        key = (tuple(sorted(chosen.items())), tuple(sorted(plan.params.items())), plan.kind)
+        case = Case(chosen, params, plan.kind, seed, plan.label, frozenset(fixed or {}))
+        key = (tuple(sorted(chosen.items())), tuple(sorted(params.items())), plan.kind)
         found.setdefault(key, case)
     if not found:
         raise KgenError(f"{math.name}: no sizes found that satisfy the spec's checks")
@@ -170,12 +183,12 @@ class _Sizes:
         """Return the extent that `rule` gives for the tile of each tiled size."""
         return {n: max(1, rule(t)) for n, t in self.tiled.items()}
 
-    def search(self, plan: Plan) -> dict[str, int] | None:
+    def search(self, plan: Plan, params: Mapping[str, Scalar]) -> dict[str, int] | None:
         """Return the sizes nearest to the plan that satisfy the checks and give no negative size, None if none do."""
         options = [self._options(n, plan) for n in self.free]
         for combo in itertools.islice(_nearest_first(options), TRIES):
             sizes = dict(self.fixed) | dict(zip(self.free, combo, strict=True))
-            if self._legal(sizes, plan.params):
+            if self._legal(sizes, params):
                 return sizes
         return None
 

@@ -35,6 +35,8 @@ def halved(math: Math, case: Case) -> list[Case]:
     """Return legal cases with one size halved (a static one: its next smaller choice), the largest size first."""
     found = []
     for name, value in sorted(case.sizes.items(), key=lambda item: -item[1]):
+        if name in case.fixed:
+            continue
         choices = math.sizes[name].choices if name in math.sizes else None
         lower = [c for c in choices if c < value] if choices else [value // 2] * (value > 1)
         if not lower:
