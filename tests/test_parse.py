@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+
 from kgen import parse
 from kgen import syntax as s
 from kgen.errors import SpecError

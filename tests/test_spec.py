@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from kgen import resources
 from kgen.errors import KgenError, SpecError
 from kgen.schema import json_schema
@@ -222,7 +223,7 @@ def test_extends_refuses_paths_circles_and_unknown_names(tmp_path: Path) -> None
     (tmp_path / "loop.yaml").write_text("extends: loop.yaml\nkernel: loop\n")
     assert "in a circle" in _first(run, "extends: loop.yaml\nkernel: own\n")
     for bad in ("../base.yaml", "/etc/passwd", "base", "[a]"):
-        errors(run, f"«extends»: {bad}\nkernel: own\n" if bad == "[a]" else f"«extends»: {bad}\nkernel: own\n")
+        errors(run, f"«extends»: {bad}\nkernel: own\n")
     ((_, hint),) = errors(run, "extends: «flash_atn.yaml»\nkernel: own\n")
     assert hint == "did you mean 'flash_attn.yaml'?"
 

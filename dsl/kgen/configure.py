@@ -127,8 +127,20 @@ class _Configure:
             for n in [*materialize, *outputs]
             if n in cut or n in overridden
         }
-        rest = [n for n in outputs if n not in own] or outputs
-        return self.one(self.levels, rest, cut, materialize, own)
+        rest = [n for n in outputs if n not in own]
+        config = self.one(self.levels, rest, cut, materialize, own)
+        self.check_grid(config)
+        return config
+
+    def check_grid(self, config: Config) -> None:
+        """Raise SpecError if the grid order names an axis that is in no kernel's grid."""
+        used = {a for c in (config, *config.kernels.values()) for a, _ in c.grid}
+        order, swizzle = self.levels.value("grid"), self.levels.value("grid_swizzle")
+        named = [(a, order[1]) for a, _ in order[0]] if order else []
+        named += [(a, swizzle[1]) for a in swizzle[0]] if swizzle else []
+        for name, place in named:
+            if name not in used:
+                raise fail(place, f"'{name}' is no axis of the grid", f"it is a {config.roles[name]} axis")
 
     def one(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kgen import syntax as s
 from kgen.accumulators import Record
 from kgen.errors import fail, nearest
-from kgen.resolve_scope import Scope
+from kgen.resolve_scope import Scope, silent
 from kgen.spec_model import UseModel
 from kgen.terms import Apply, Expr, free_axes
 from kgen.types import BOOL
@@ -16,8 +16,8 @@ def chosen(scope: Scope, node: s.Reduction) -> tuple[Record, tuple[tuple[str, s.
     use = scope.spec.model.accumulate.get(node.name)
     if use is not None:
         record = scope.records.get(use.use)
-        if record is None or node.name not in record.names:
-            raise fail(node.span, f"'{node.name}' has no usable record: see 'accumulate'")
+        if record is None or node.name not in record.names or set(record.operands) - set(use.operands):
+            raise silent()  # reported by check_accumulate
         return record, tuple((k, use.operands[k]) for k in record.operands)
     own = scope.records.get(node.name)
     if own is not None and node.name in own.names and not own.operands:

@@ -7,7 +7,7 @@ from functools import reduce
 from math import isinf
 
 from kgen.errors import fail
-from kgen.functions import argument_dtypes, result_dtype, table
+from kgen.functions import Function, argument_dtypes, result_dtype, table
 from kgen.source import Span
 from kgen.terms import Apply, Cast, Const, Expr
 from kgen.types import BOOL, F32, F64, I32, I64, DType, compute_dtype, promote
@@ -67,7 +67,8 @@ def apply(fn: str, args: tuple[Value, ...], span: Span) -> Value:
     try:
         dtypes = argument_dtypes(row, given)
     except ValueError as e:
-        raise fail(span, str(e), _hint(fn, given)) from None
+        written = tuple(a.dtype for a in args)
+        raise fail(span, _reason(row, written) or str(e), _hint(fn, written)) from None
     converted = tuple(convert(a, t) for a, t in zip(args, dtypes, strict=True))
     weak = row.types in _KEEP_WEAK and all(a.weak for a in values)
     if fn == "neg" and isinstance(converted[0], Const):
@@ -94,6 +95,15 @@ def _retype(e: Expr, dtype: DType) -> Expr:
         case Apply(args=args):
             return replace(e, dtype=dtype, args=tuple(_retype(a, dtype) for a in args))
     raise TypeError(f"no literal: {e}")
+
+
+def _reason(row: Function, written: tuple[DType, ...]) -> str | None:
+    """Return why the arguments do not fit, in the types they were written in."""
+    try:
+        argument_dtypes(row, written)
+    except ValueError as e:
+        return str(e)
+    return None
 
 
 def _hint(fn: str, given: tuple[DType, ...]) -> str | None:

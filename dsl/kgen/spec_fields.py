@@ -145,10 +145,7 @@ def _dtype_name(value: Any) -> str:
 def _dtype_names(value: Any) -> tuple[str, ...]:
     items = value if isinstance(value, list) else [value]
     for item in items:
-        if not isinstance(item, Text) or item not in DTYPES:
-            raise problem(
-                f"{shown(item)} is not a dtype", nearest(str(item), DTYPES) or f"dtypes are {', '.join(DTYPES)}"
-            )
+        _item(_dtype_name, item)
     if not items or len(set(items)) != len(items):
         raise problem("expected a list of different dtypes")
     return tuple(str(i) for i in items)
