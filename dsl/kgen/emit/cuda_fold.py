@@ -14,7 +14,8 @@ from kgen.schedule_steps import Fold, Scratch
 from kgen.terms import Expr, Get, Var
 from kgen.types import DType
 
-_JOIN = {"sum": "{0} + {1}", "any": "{0} || {1}", "all": "{0} && {1}", "max": "max({0}, {1})", "min": "min({0}, {1})"}
+# any and all join by | and &: the short-circuit operators would let some lanes skip a shuffle.
+_JOIN = {"sum": "{0} + {1}", "any": "{0} | {1}", "all": "{0} & {1}", "max": "max({0}, {1})", "min": "min({0}, {1})"}
 _FLOAT_JOIN = {"max": "max_nan({0}, {1})", "min": "min_nan({0}, {1})"}
 
 

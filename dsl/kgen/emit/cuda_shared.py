@@ -13,6 +13,8 @@ from kgen.schedule_shared import store_width
 from kgen.schedule_steps import SharedTile, Spill, Stage
 from kgen.terms import Expr, Get, Param, Pos, Size, Start
 
+MAX_UNROLLED = 8  # more turns stay a loop: their loads would need too many registers at once
+
 
 def address_of(tile: SharedTile, base: str, outer: str, inner: str) -> str:
     """Return the shared address of an element; `outer` and `inner` are texts of its place, "0" for none."""
@@ -126,7 +128,7 @@ def _turns(turn: _Turn, body: list[str]) -> list[str]:
     places.append(f"const int {turn.offset_names[step.along]} = {along}{scale};")
     if count == threads:
         return ["{", *indented(["const int turn = threadIdx.x;", *places, *body]), "}"]
-    if count % threads:
+    if count % threads or count // threads > MAX_UNROLLED:
         head = f"for (int turn = threadIdx.x; turn < {count}; turn += {threads}) {{"
     else:
         places.insert(0, "const int turn = first + threadIdx.x;")
