@@ -195,10 +195,15 @@ class _Accumulate:
         return Apply(weight.dtype, "where", (f.guard, weight, Const(weight.dtype, 0.0)))
 
     def _convention(self, f: Fold, value: Expr) -> Expr:
-        """A result with no value of its own over no elements is what the conventions say (NaN comes by itself)."""
+        """A result with no value of its own over no elements is what the conventions say (NaN comes by itself).
+
+        A record with operands has a formula of its own for no elements.
+        """
+        if self.math.conventions.empty != "zero" or f.operands:
+            return value
         identities = {Get(v.dtype, v): s.identity for v, s in zip(f.states, f.record.states, strict=True)}
         used = [n for n in identities if any(x == n for x in walk(value))]
-        if self.math.conventions.empty != "zero" or not used or not accumulators.undefined(value, identities):
+        if not used or not accumulators.undefined(value, identities):
             return value
         empty = conjunction(Apply(BOOL, "eq", (n, Const(n.dtype, identities[n]))) for n in used)
         assert empty is not None

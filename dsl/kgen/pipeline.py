@@ -60,9 +60,9 @@ def lower(spec: Spec, key: Specialisation, target: Target) -> Lowered:
     _prove_records(math)
     parts = _parts(spec, math, key, target)
     tiled = tile(math.name, parts)
-    facts = parts[-1].frame.facts()
-    masked = cut(tiled, facts)
-    program = simplify_program(masked, facts)
+    frame = parts[-1].frame
+    masked = cut(tiled, frame.valid_facts)
+    program = simplify_program(masked, frame.facts)
     for stage in (tiled, masked, program):
         check(stage)
     return Lowered(math, tuple(p.folded for p in parts), parts[-1].frame.config, tiled, masked, program)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from kgen.algebra import ceil_div, fold, less, substitute
 from kgen.configure import Config
@@ -77,23 +78,34 @@ class Frame:
             for a, desc in self.config.grid
         )
 
+    @cached_property
     def facts(self) -> Facts:
-        """Return what holds for every valid position: ranges of sizes, and position < extent."""
+        """Return what holds at every position of a tile, valid or not."""
+        always = [a for a in self.math.axes if self.validity(a) is None]
+        return self._sizes.assuming(*(less(Pos(I32, a), self.axis(a).extent) for a in always))
+
+    @cached_property
+    def valid_facts(self) -> Facts:
+        """Return what holds at every valid position, so also position < extent."""
+        return self._sizes.assuming(*(less(Pos(I32, a), x.extent) for a, x in self.math.axes.items()))
+
+    @cached_property
+    def _sizes(self) -> Facts:
+        """Return what the spec's checks and definitions say of sizes."""
         ranges: Mapping[Expr | str, Range] = {s: Range(0, None) for s in self.math.sizes}
         checks = tuple(c.condition for c in self.math.checks)
-        valid = tuple(less(Pos(I32, a), x.extent) for a, x in self.math.axes.items())
         equal = tuple(
             Apply(BOOL, "eq", (Size(I32, s.name), s.definition))
             for s in self.math.sizes.values()
             if s.definition is not None
         )
-        return Facts(ranges=ranges, constants=dict(self.spec.sizes)).assuming(*checks, *equal, *valid)
+        return Facts(ranges=ranges, constants=dict(self.spec.sizes)).assuming(*checks, *equal)
 
     def in_bounds(self, index: Expr, extent: Expr) -> bool:
         """Is 0 <= index < extent proven for all valid positions?"""
         if Reach(self.math).inside(index, extent):
             return True
-        facts = self.facts()
+        facts = self.valid_facts
         zero = Const(I32, 0)
         return bool(prove(Apply(BOOL, "ge", (index, zero)), facts) and prove(less(index, extent), facts))
 
