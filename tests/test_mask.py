@@ -51,6 +51,9 @@ EXACT = {
     "window, bottom right": OFFSET_WINDOW,
     "window or first": SINK,
     "window or first, bottom right": OFFSET_SINK,
+    "window to both sides": test(
+        "and", test("ge", n, op("sub", OFFSET_ROW, 1)), test("le", n, op("add", OFFSET_ROW, 1))
+    ),
     "strictly above": test("gt", n, m),
     "from a row on": test("ge", n, op("sub", m, 3)),
     "not equal": test("ne", n, m),
@@ -190,6 +193,7 @@ def test_named_ends_and_splits_visit_the_same_tiles(name: str, bn: int) -> None:
     facts = Facts(ranges={**FACTS.ranges, "lo": Range(0, None)}, multiples={"lo": bn, "hi": bn})
     bounds = bounds_of(UNSPLIT[name], "n", N, {"m": tile_interval("m", 4, M)}, facts)
     lets, short = named_segments(bounds, "n", tile=bn)
+    assert {v for v, _ in lets} == {x.var for x in all_parts(short, lets) if isinstance(x, Get)}
     whole, part = segments(bounds, tile=bn), segments(bounds, tile=bn, lower=lo, upper=hi)
     for rows, columns, parts in itertools.product((3, 9), (0, 5, 8, 18), (1, 2, 3)):
         for start in range(0, rows, 4):
@@ -204,6 +208,11 @@ def test_named_ends_and_splits_visit_the_same_tiles(name: str, bn: int) -> None:
             cuts = [min(i * each, count) * bn for i in range(parts + 1)]
             pieces = [tiles_of(part, {**env, "lo": a, "hi": b}, bn) for a, b in itertools.pairwise(cuts)]
             assert [t for p in pieces for t in p] == tiles
+
+
+def all_parts(found: tuple[SegmentBounds, ...], lets: tuple[tuple[Var, Expr], ...]) -> Iterator[Expr]:
+    for e in (*(x for s in found for x in (s.lo, s.hi)), *(e for _, e in lets)):
+        yield from walk(e)
 
 
 def kinds(found: tuple[SegmentBounds, ...]) -> list[str]:

@@ -29,7 +29,8 @@ from kgen.intervals import Pieces, Span, with_interiors
 from kgen.mask_names import named
 from kgen.mask_segments import Walk, conditions_in_ends, ordered, touching_extended
 from kgen.mask_solve import Solver
-from kgen.terms import Cast, Expr, Start, Var, apply, integer
+from kgen.terms import Cast, Expr, Get, Start, Var, apply, integer
+from kgen.terms import walk as parts
 from kgen.types import BOOL, I32
 
 
@@ -144,8 +145,19 @@ def named_segments(
     most = walk.ceil(walk.extent)
     lets, known = named(walk.marks, axis, walk.table)
     ends = {value: from_sympy(e, walk.table, I32) for value, e in known}
-    found = (SegmentBounds(ends[lo], ends[hi], kind) for lo, hi, kind in walk.found)
-    return tuple((var, _end(e, most, walk.table)) for var, e in lets), tuple(found)
+    found = tuple(SegmentBounds(ends[lo], ends[hi], kind) for lo, hi, kind in walk.found)
+    return _read([(var, _end(e, most, walk.table)) for var, e in lets], found), found
+
+
+def _read(lets: list[tuple[Var, Expr]], found: tuple[SegmentBounds, ...]) -> tuple[tuple[Var, Expr], ...]:
+    """Return the definitions that a segment reads, also through others."""
+    read = {x for s in found for e in (s.lo, s.hi) for x in parts(e)}
+    kept: list[tuple[Var, Expr]] = []
+    for var, e in reversed(lets):
+        if Get(I32, var) in read:
+            kept.insert(0, (var, e))
+            read.update(parts(e))
+    return tuple(kept)
 
 
 def _walked(bounds: Bounds, tile: int, lower: Expr | None, upper: Expr | None) -> Walk:
