@@ -269,6 +269,13 @@ def test_conditions_inside_expressions_are_decided() -> None:
     assert found == Apply(F32, "where", (cond("lt", n, N), Load(F32, "x", (m,)), Const(F32, 0.0)))
 
 
+def test_decided_choices_are_made() -> None:
+    facts = Facts(holds=(cond("lt", n, N),))
+    assert simplify(op("add", op("where", cond("lt", n, N), n, 0), 1), facts) == op("add", n, 1)
+    chosen = Apply(F32, "where", (cond("ge", n, N), Const(F32, 1.0), Const(F32, 2.0)))
+    assert simplify(chosen, facts) == Const(F32, 2.0)
+
+
 def test_opaque_parts_come_back_unchanged() -> None:
     page = Load(I32, "table", (m,))
     e = op("floordiv", op("add", op("mul", page, 16), op("mod", n, 16)), 16)

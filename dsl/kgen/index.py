@@ -55,7 +55,11 @@ def simplify(expr: Expr, facts: Facts) -> Expr:
     if is_integer(expr) and _is_arithmetic(expr):
         return _simplify_integer(expr, facts)
     inner = with_children(expr, tuple(simplify(c, facts) for c in children(expr)))
-    return _decided(inner, facts) if inner.dtype is BOOL else inner
+    match inner:
+        case Apply(fn="where", args=(Const(value=known), a, b)):
+            return a if known else b
+        case _:
+            return _decided(inner, facts) if inner.dtype is BOOL else inner
 
 
 def bounds(expr: Expr, facts: Facts) -> Range:

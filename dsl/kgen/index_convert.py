@@ -63,6 +63,8 @@ def to_sympy(e: Expr, table: Table) -> sympy.Expr:
         case Apply(fn=fn, args=args) if is_integer(e) and fn in _ARITHMETIC and all(is_integer(a) for a in args):
             found = _arithmetic(fn, [to_sympy(a, table) for a in args], table)
             return table.symbol(e) if found is None else found
+        case Apply(fn="where", args=(Const(value=known), a, b)) if is_integer(e):
+            return to_sympy(a if known else b, table)
         case Apply(fn="where", args=(c, a, b)) if is_integer(e) and is_integer(a) and is_integer(b):
             return Where(table.symbol(c), to_sympy(a, table), to_sympy(b, table))
         case _:
