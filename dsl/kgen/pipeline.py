@@ -14,6 +14,7 @@ From accumulate on, a stage sees one specialisation and one target. `check.check
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kgen import accumulators
@@ -21,11 +22,11 @@ from kgen.accumulate import Folded, accumulate
 from kgen.check import check
 from kgen.configure import Config, configure
 from kgen.cut import Piece, cut_math
-from kgen.ir import Program
+from kgen.ir import Kernel, Program
 from kgen.math import Math
 from kgen.resolve import resolve
 from kgen.segment import cut
-from kgen.simplify import simplify_program
+from kgen.simplify import simplify_kernel
 from kgen.spec import Spec
 from kgen.specialise import Specialisation, specialise
 from kgen.tile import Part, tile
@@ -59,13 +60,20 @@ def lower(spec: Spec, key: Specialisation, target: Target) -> Lowered:
     math = specialise(resolve(spec, dict(key.dtypes)), key)
     _prove_records(math)
     parts = _parts(spec, math, key, target)
-    tiled = tile(math.name, parts)
-    frame = parts[-1].frame
-    masked = cut(tiled, frame.valid_facts)
-    program = simplify_program(masked, frame.facts)
-    for stage in (tiled, masked, program):
-        check(stage)
+    frames = [(k, p.frame) for p in parts for k in tile(p)]
+    tiled = _program(math.name, (k for k, _ in frames))
+    masked = _program(math.name, (cut(k, f.valid_facts) for k, f in frames))
+    simplified = (simplify_kernel(k, f.facts) for k, (_, f) in zip(masked.kernels, frames, strict=True))
+    program = _program(math.name, simplified)
     return Lowered(math, tuple(p.folded for p in parts), parts[-1].frame.config, tiled, masked, program)
+
+
+def _program(name: str, kernels: Iterable[Kernel]) -> Program:
+    """Return a checked program of kernels in launch order."""
+    found = tuple(kernels)
+    program = Program(name, {b.name: b for k in found for b in k.buffers.values()}, found)
+    check(program)
+    return program
 
 
 def _parts(spec: Spec, math: Math, key: Specialisation, target: Target) -> list[Part]:
@@ -84,7 +92,9 @@ def _parts(spec: Spec, math: Math, key: Specialisation, target: Target) -> list[
 
 
 def _part(piece: Piece, config: Config, key: Specialisation, target: Target) -> Part:
-    return Part(piece.name, accumulate(piece.math), Frame(piece.math, key, config, target.backend))
+    math = piece.math
+    name = math.name if piece.name == math.name else f"{math.name}_{piece.name}"
+    return Part(name, accumulate(math), Frame(math, key, config, target.backend))
 
 
 def _prove_records(math: Math) -> None:

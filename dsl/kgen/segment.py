@@ -11,19 +11,15 @@ from dataclasses import replace
 from kgen.algebra import TRUE, conjuncts, fold, substitute
 from kgen.index import Facts
 from kgen.intervals import Pieces
-from kgen.ir import Guarded, Kernel, Let, LoadTile, Loop, Op, Program, Segment
+from kgen.ir import Guarded, Kernel, Let, LoadTile, Loop, Op, Segment
 from kgen.ir_walk import map_op, ops, reads, writes
 from kgen.mask import SegmentBounds, bounds_of, segments, tile_interval
 from kgen.terms import Const, Expr, Get, Var
 from kgen.types import BOOL
 
 
-def cut(program: Program, facts: Facts) -> Program:
-    """Return the program with the loops of all kernels cut into segments."""
-    return replace(program, kernels=tuple(_cut_kernel(k, facts) for k in program.kernels))
-
-
-def _cut_kernel(kernel: Kernel, facts: Facts) -> Kernel:
+def cut(kernel: Kernel, facts: Facts) -> Kernel:
+    """Return the kernel with its loops cut into segments. `facts` hold at every valid position."""
     body = tuple(_cut_op(op, kernel, facts, frozenset()) for op in kernel.body)
     return replace(kernel, body=remove_dead(body))
 

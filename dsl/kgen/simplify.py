@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 from kgen.index import Facts, simplify
-from kgen.ir import Program
+from kgen.ir import Kernel
 from kgen.ir_walk import map_kernel
 from kgen.terms import Expr, children, with_children
 
 
-def simplify_program(program: Program, facts: Facts) -> Program:
-    """Return the program with simplified indices, bounds and integer conditions."""
+def simplify_kernel(kernel: Kernel, facts: Facts) -> Kernel:
+    """Return the kernel with simplified indices, bounds and integer conditions. `facts` hold at every position of a tile."""
 
     @cache
     def deep(e: Expr) -> Expr:
@@ -20,4 +19,4 @@ def simplify_program(program: Program, facts: Facts) -> Program:
             return simplify(e, facts)
         return with_children(e, tuple(deep(c) for c in children(e)))
 
-    return replace(program, kernels=tuple(map_kernel(k, deep) for k in program.kernels))
+    return map_kernel(kernel, deep)

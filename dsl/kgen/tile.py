@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kgen.accumulate import Folded
-from kgen.ir import Arg, Buffer, GridAxis, Kernel, LoadTile, Op, Program, Store
-from kgen.ir_walk import expressions, ops
+from kgen.ir import Arg, Buffer, GridAxis, Kernel, LoadTile, Loop, Op, Store
+from kgen.ir_walk import expressions, ops, writes
 from kgen.math import Math
 from kgen.specialise import Specialisation
-from kgen.terms import Expr, Param, Size, walk
+from kgen.terms import Expr, Param, Size, free_axes, walk
 from kgen.tile_folds import Folds
 from kgen.tile_frame import Frame
 from kgen.tile_names import Names
 from kgen.tile_scope import Scopes
-from kgen.tile_split import merge_body, partial_body, split_axis, split_frame
+from kgen.tile_split import merge_body, partial_body, split_axis, split_frame, workspace
 from kgen.tile_values import Values
 from kgen.types import I32
 
@@ -28,16 +28,8 @@ class Part:
     frame: Frame
 
 
-def tile(name: str, parts: list[Part]) -> Program:
-    """Return the program of all parts, in launch order."""
-    kernels: list[Kernel] = []
-    for part in parts:
-        kernels += _kernels(part)
-    buffers = {b.name: b for k in kernels for b in k.buffers.values()}
-    return Program(name, buffers, tuple(kernels))
-
-
-def _kernels(part: Part) -> list[Kernel]:
+def tile(part: Part) -> list[Kernel]:
+    """Return the kernels of a part in launch order: one, or two where an axis is split."""
     axis = split_axis(part.folded, part.frame)
     if axis is None:
         values = _values(part)
@@ -70,8 +62,16 @@ def _kernel(
     exprs = [e for op in ops(body) for e in expressions(op)] + [g.count for g in grid]
     constants = {s: v for s, v in spec.sizes.items() if any(_mentions(e, s) for e in exprs)}
     args = _arguments(used, exprs, math, spec)
-    extents = {a: x.extent for a, x in math.axes.items()}
-    return Kernel(name, grid, values.tile, args, used, constants, body, spec.offset, extents)
+    present = _axes(body, grid)
+    tile_axes = {a: t for a, t in values.tile.items() if a in present}
+    extents = {a: x.extent for a, x in math.axes.items() if a in present}
+    return Kernel(name, grid, tile_axes, args, used, constants, body, spec.offset, extents)
+
+
+def _axes(body: tuple[Op, ...], grid: tuple[GridAxis, ...]) -> set[str]:
+    """Return the axes of the grid, of loops and of values."""
+    named = {op.axis for op in ops(body) if isinstance(op, Loop)} | {g.name for g in grid}
+    return named.union(*(v.axes for op in ops(body) for v in writes(op)), *(free_axes(e) for op in ops(body) for e in expressions(op)))
 
 
 def _mentions(e: Expr, size: str) -> bool:
@@ -88,7 +88,7 @@ def _buffer(math: Math, spec: Specialisation, name: str) -> Buffer:
     t = math.tensors[name]
     role = "inout" if t.inplace else "out" if t.out else "in"
     if name in math.workspaces:
-        return Buffer(name, t.dims, t.dtype, "workspace", len(t.dims) - 1 if t.dims else None, True)
+        return workspace(name, t.dims, t.dtype, spec.sizes)
     default = len(t.dims) - 1 if t.dims else None
     return Buffer(name, t.dims, t.dtype, role, spec.units.get(name, default), name in spec.aligned)  # type: ignore[arg-type]
 
@@ -103,7 +103,8 @@ def _arguments(buffers: dict[str, Buffer], exprs: list[Expr], math: Math, spec: 
         if i != b.unit
     ]
     nodes = {n for e in exprs for n in walk(e)}
-    sizes = [Arg("size", s, I32) for s in math.sizes if Size(I32, s) in nodes and s not in spec.sizes]
+    chosen = [n.name for n in nodes if isinstance(n, Size) and n.name not in math.sizes]  # parts of a split
+    sizes = [Arg("size", s, I32) for s in (*math.sizes, *sorted(chosen)) if Size(I32, s) in nodes and s not in spec.sizes]
     params = [Arg("param", p.name, p.dtype) for p in math.params.values() if _reads(nodes, p.name)]
     return (*tensors, *strides, *sizes, *params)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kgen.accumulate import Fold, Folded
@@ -10,10 +11,12 @@ from kgen.errors import KgenError
 from kgen.ir import Assign, Buffer, GridAxis, LoadTile, Loop, Op, Segment, Store
 from kgen.terms import Apply, Const, Expr, Get, Pos, Size, Var
 from kgen.tile_folds import Folds
-from kgen.tile_frame import Frame
+from kgen.tile_frame import Frame, fold_sizes
 from kgen.tile_record import merge_states, rescale_between
 from kgen.tile_values import Values
-from kgen.types import BOOL, I32
+from kgen.types import BOOL, I32, DType
+
+ALIGNMENT = 16  # bytes of the widest vector access
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,16 @@ def _workspace(values: Values, split: Split, f: Fold, var: Var) -> Buffer:
     """One state: [parts, its axes]."""
     math = values.folded.math
     dims = (split.parts, *(math.axes[a].extent for a in var.axes))
-    return Buffer(f"ws_{var.name.replace('.', '_')}", dims, var.dtype, "workspace", len(dims) - 1, False)
+    return workspace(f"ws_{var.name.replace('.', '_')}", dims, var.dtype, split.frame.spec.sizes)
+
+
+def workspace(name: str, dims: tuple[Expr, ...], dtype: DType, sizes: Mapping[str, int]) -> Buffer:
+    """Return contiguous scratch memory; its rows are aligned if their length is known to be."""
+    if not dims:
+        return Buffer(name, dims, dtype, "workspace", None, True)
+    row = fold_sizes(dims[-1], sizes)
+    aligned = isinstance(row, Const) and int(row.value) * dtype.bytes % ALIGNMENT == 0
+    return Buffer(name, dims, dtype, "workspace", len(dims) - 1, aligned)
 
 
 def _state_index(split: Split, var: Var) -> tuple[Expr, ...]:
