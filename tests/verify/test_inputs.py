@@ -110,6 +110,14 @@ def test_tensors_with_a_contract_between_elements_are_not_expanded() -> None:
         assert len(set(x.flatten().tolist())) == 20
 
 
+def test_contiguous_inputs_lie_between_bands_of_poison_and_stay_aligned() -> None:
+    x = inputs.make(specs.softmax(), {"M": 3, "N": 5}, {}, 1)["x"]
+    whole = x.as_strided((x.untyped_storage().nbytes() // 4,), (1,), 0)
+    assert x.is_contiguous() and x.data_ptr() % 16 == 0
+    assert whole[: x.storage_offset()].isnan().all() and whole[x.storage_offset() + 15 :].isnan().all()
+    assert len(whole) > 15 + 2 * 64
+
+
 def test_poison_shows() -> None:
     assert poison(torch.int32) == 2**31 - 1
     assert poison(torch.float16) != poison(torch.float16)

@@ -101,6 +101,7 @@ def _plans(math: Math, sizes: _Sizes) -> Iterator[Plan]:
     yield Plan("tile + 1", ragged)
     yield Plan("2 tiles + 3", sizes.all_tiled(lambda t: 2 * t + 3), turn=1)
     yield from _uneven(sizes)
+    yield from _many(math, sizes)
     yield from _empty(math, sizes)
     yield from _params(math, ragged)
     yield from _choices(math, sizes, ragged)
@@ -113,10 +114,20 @@ def _plans(math: Math, sizes: _Sizes) -> Iterator[Plan]:
 
 
 def _uneven(sizes: _Sizes) -> Iterator[Plan]:
-    """Extents of tiled axes that differ, both ways: fully masked rows and tiles under a causal mask."""
+    """Extents of tiled axes that differ, both ways: under a causal mask, rows and tiles that are fully masked, and
+    several that are not masked at all."""
     for name in sizes.tiled:
         others = {n: max(1, t // 2) for n, t in sizes.tiled.items()}
-        yield Plan(f"long {name}", {**others, name: 2 * sizes.tiled[name] + 3}, turn=1)
+        yield Plan(f"long {name}", {**others, name: 3 * sizes.tiled[name] + 3}, turn=1)
+
+
+def _many(math: Math, sizes: _Sizes) -> Iterator[Plan]:
+    """More tiles of an output's axis than programs are grouped by, two of the others, little to reduce."""
+    reduced = reduced_axes(math)
+    outer = [n for n in sizes.tiled if sizes.axis_of[n] not in reduced]
+    for name in outer:
+        little = {n: sizes.tiled[n] + 1 if n in outer else 2 for n in sizes.tiled}
+        yield Plan(f"10 tiles of {name}", {**little, name: 9 * sizes.tiled[name] + 1}, turn=1)
 
 
 def _empty(math: Math, sizes: _Sizes) -> Iterator[Plan]:

@@ -11,9 +11,7 @@ from torch import Tensor
 from kgen.math import Math
 from kgen.verify.binding import Sizes
 from kgen.verify.budget import Choices, Expected
-from kgen.verify.layouts import contiguous_strides, embed, poison
-
-BAND = 128  # canary elements on either side of an output: keeps any dtype aligned to 128 bytes
+from kgen.verify.layouts import BAND, contiguous_strides, embed, poison
 
 
 @dataclass(frozen=True)

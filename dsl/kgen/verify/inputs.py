@@ -1,6 +1,6 @@
 """Test inputs from the contracts of a spec's tensors (`values`), seeded, of several kinds.
 
-typical   what the contract says, contiguous
+typical   what the contract says, contiguous, between bands of poison (as all but strided are)
 integers  small integers in float tensors: exact in every order of summation, with many ties
 huge      floats of the size of 100 (10,000 if there is one float tensor), contracts at the ends of their range
 infinite  typical, with -inf where every reduction that reads the tensor allows it: single elements, and a whole row
@@ -22,7 +22,7 @@ from kgen.errors import KgenError
 from kgen.math import Math
 from kgen.math import Tensor as TensorDef
 from kgen.verify.binding import Scalar, Sizes, bind, number
-from kgen.verify.layouts import strided
+from kgen.verify.layouts import BAND, contiguous_strides, embed, strided
 
 KINDS = ("typical", "integers", "huge", "infinite", "nan", "strided")
 SPECIAL = {"infinite": float("-inf"), "nan": float("nan")}
@@ -43,8 +43,9 @@ def make(
         if tensor.name in marked:
             _mark(values, SPECIAL[kind], generator)
         if kind == "strided":
-            values = strided(values, turn + seed, expandable=_is_free(tensor))
-        found[tensor.name] = values
+            found[tensor.name] = strided(values, turn + seed, expandable=_is_free(tensor))
+        else:
+            found[tensor.name] = embed(values, contiguous_strides(values.shape), BAND, BAND)
     return found
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+BAND = 128  # elements of poison on either side of a tensor: keeps every dtype aligned to 128 bytes
+
 
 def poison(dtype: torch.dtype) -> float | int | bool:
     """Return a value that shows wherever it is used: NaN, or the largest integer."""
