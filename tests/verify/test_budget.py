@@ -10,7 +10,7 @@ import torch
 import verify_specs as specs
 
 from kgen.math import Math
-from kgen.types import BF16, F16, F32, DType
+from kgen.types import BF16, F16, F32, F64, DType
 from kgen.verify import inputs
 from kgen.verify.binding import bind
 from kgen.verify.budget import growth, limits, roundoff
@@ -52,6 +52,15 @@ def test_serial_matmul_passes(dtype: DType) -> None:
         for m, k in ((1, 1), (4, 33), (3, 200))
     ]
     assert 0.01 < max(found) < 1
+
+
+def test_float64_kernels_have_a_float64_budget() -> None:
+    math, sizes = specs.matmul(F64), {"M": 4, "K": 90, "N": 3}
+    tensors = inputs.make(math, sizes, {}, 1)
+    expected = limits(math, tensors, {}, sizes)
+    good = tensors["x"] @ tensors["w"] + tensors["bias"]
+    assert check({"y": good}, expected).ok
+    assert not check({"y": good.float().double()}, expected).ok
 
 
 def test_long_serial_sums_of_positive_terms_pass() -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
 from kgen import terms
 from kgen.errors import KgenError
 from kgen.math import Math, ParamDef
-from kgen.verify.dense import Evaluator
-from kgen.verify.values import Arithmetic, Value, Window
+from kgen.resolve_constants import evaluate
+from kgen.verify.values import Arithmetic, Value
 
 Scalar = int | float | bool
 
@@ -46,10 +46,12 @@ def holds(math: Math, call: Sizes) -> bool:
 
 
 def number(math: Math, e: terms.Expr, sizes: Mapping[str, int], params: Mapping[str, Scalar] | None = None) -> Scalar:
-    """Return the value of an expression over sizes and parameters."""
-    flat = replace(math, axes={})
-    values = scalars(flat, sizes, params or {}, Arithmetic())
-    found: Scalar = Evaluator(flat, {}, values, Window({}), Arithmetic(), _no_formula, {}).value(e).data.item()
+    """Return the value of an expression over sizes and parameters; KgenError if it has none."""
+    found = evaluate(e, {**sizes, **(params or {})})
+    if found is None:
+        raise KgenError(
+            f"{math.name}: an expression reads a size that is not known: {', '.join(sorted(_reads(e) - set(sizes)))}"
+        )
     return found
 
 
@@ -94,7 +96,3 @@ def _param(math: Math, p: ParamDef, sizes: Mapping[str, int], given: Mapping[str
         raise KgenError(f"{math.name}: no value for parameter '{p.name}'")
     rounded: Scalar = torch.tensor(value, dtype=getattr(torch, p.dtype.torch)).item()
     return rounded
-
-
-def _no_formula(record: str, name: str) -> None:
-    return None

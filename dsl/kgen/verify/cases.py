@@ -207,7 +207,7 @@ class _Sizes:
         try:
             call = bind(self.math, sizes, params)
             return holds(self.math, call) and _sane(call)
-        except (KgenError, ZeroDivisionError, RuntimeError):
+        except KgenError:
             return False
 
     def _options(self, name: str, plan: Plan) -> list[int]:

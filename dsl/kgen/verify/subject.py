@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from kgen.math import Math
@@ -88,6 +89,8 @@ def run_trial(
     started = time.perf_counter()
     try:
         result = subject.run(Call(mine, dict(bound.sizes), dict(bound.params), outputs))
+        if device != "cpu":
+            torch.cuda.synchronize(device)
     except Exception as e:  # whatever goes wrong in a subject is the subject's failure, and the others still run
         verdict = Verdict(False, float("inf"), reason=f"{type(e).__name__}: {e}")
         return Trial(verdict, time.perf_counter() - started, {})
