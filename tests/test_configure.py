@@ -256,7 +256,7 @@ def test_other_errors_of_a_schedule() -> None:
     ((message, _),) = errors(in_triton, text_of("triton: {«skeleton»: mma}"))
     assert message == "'skeleton' is for CUDA: Triton has one"
     ((message, _),) = errors(config, text_of("materialize: {s: {in: «shared»}}", compute=STAGED))
-    assert message == "not built yet: materialize in shared memory"
+    assert message == "not built yet: 'shared'"
     ((message, _),) = errors(config, text_of("materialize: {s: {in: global, dtype: «f31»}}", compute=STAGED))
     assert message == "'f31' is no dtype"
     with pytest.raises(KgenError, match="unknown backend 'metal'"):

@@ -86,6 +86,12 @@ STRUCTURE = [
         "not built yet: split by a fixed size",
         None,
     ),
+    (
+        "  m: {extent: M}",
+        "  m: {extent: M, split: {count: 2, combine: «last»}}",
+        "not built yet: 'last'",
+        "built are merge",
+    ),
     ("t = a * x[m, n]", "t = a «=» x[m, n]", "unexpected '='", None),
     ("default: 1e-5", "default: 1 «$» 2", "unexpected character '$'", None),
     ("threads: 128", "threads: «100»", "expected an integer from 32 to 1024 that is a multiple of 32, not '100'", None),

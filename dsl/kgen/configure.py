@@ -234,8 +234,6 @@ class _Configure:
         intermediates = [x.name for x in self.math.statements if x.tensor is None]
         if name not in intermediates:
             raise fail(place, f"'{name}' is no named intermediate", nearest(name, intermediates))
-        if model.in_ == "shared":
-            raise fail(self.spec.span(*path, "materialize", name, "in"), "not built yet: materialize in shared memory")
         dtype = self.dtypes.get(model.dtype) or DTYPES.get(model.dtype)
         if dtype is None:
             words = [*DTYPES, *self.dtypes]

@@ -14,7 +14,7 @@ from kgen.resolve_scope import Scope, silent
 from kgen.resolve_types import Value, apply, computed, convert, literal
 from kgen.source import Span
 from kgen.terms import Const, Expr, Load, Param, Pos, Reduce, Ref, Size, free_axes
-from kgen.types import BOOL, F32, I32
+from kgen.types import BOOL, F32, I32, DType
 
 _ALIASES = {"max": "maximum", "min": "minimum"}
 _CONSTANTS: dict[str, Value] = {
@@ -236,11 +236,11 @@ class Resolver:
             )
         )
 
-    def operand(self, dtype: object, node: s.Node) -> Expr:
+    def operand(self, dtype: DType, node: s.Node) -> Expr:
         value = self.value(node)
         if value.dtype is BOOL:
             raise fail(node.span, "an operand of an accumulator must be a number, not bool")
-        return convert(value, dtype)  # type: ignore[arg-type]
+        return convert(value, dtype)
 
     def axis(self, node: s.Name) -> str:
         """Return the axis that a reduction names (in a helper, the axis given for its parameter)."""

@@ -177,19 +177,25 @@ def keys_at(path: Sequence[str | int]) -> list[str]:
     """Return the keys that a spec may have at `path`, e.g. ("axes", "m")."""
     kind: Any = SpecModel
     for part in path:
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            fields = {(i.alias or n): i for n, i in kind.model_fields.items()}
-            if isinstance(part, str) and part not in fields and ARCH.fullmatch(part) and "archs" in fields:
-                part, path = "archs", path
-                kind = _element(fields[part].annotation)
-                continue
-            kind = fields[str(part)].annotation if part in fields else None
-        else:
-            kind = _element(kind)
-        kind = _plain(kind)
+        kind = _plain(_inner(kind, part))
+    return [k for k in _fields(kind) if k != "archs"]
+
+
+def _fields(kind: Any) -> dict[str, Any]:
+    """Return the types of a model's fields by key; {} for what is no model."""
     if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
-        return []
-    return [i.alias or n for n, i in kind.model_fields.items() if n != "archs"]
+        return {}
+    return {(field.alias or name): field.annotation for name, field in kind.model_fields.items()}
+
+
+def _inner(kind: Any, part: str | int) -> Any:
+    """Return the type of the entry `part` of a model, mapping or list."""
+    fields = _fields(kind)
+    if not fields:
+        return _element(kind)
+    if isinstance(part, str) and ARCH.fullmatch(part) and "archs" in fields:
+        return _element(fields["archs"])
+    return fields.get(str(part))
 
 
 def _plain(kind: Any) -> Any:

@@ -67,12 +67,14 @@ def whole(low: int, high: int, multiple: int = 1) -> Callable[[Any], int]:
     return read
 
 
-def one_of(*words: str) -> Callable[[Any], str]:
-    """Return a reader of one of `words`."""
+def one_of(*words: str, later: tuple[str, ...] = ()) -> Callable[[Any], str]:
+    """Return a reader of one of `words`; those of `later` belong to the language and are not built yet."""
     expected = " or ".join(f"'{w}'" for w in words)
 
     def read(value: Any) -> str:
         text = _scalar(value, expected)
+        if text in later:
+            raise problem(f"not built yet: '{text}'", f"built are {', '.join(words)}")
         if text not in words:
             raise problem(f"expected {expected}, not '{text}'", nearest(text, words))
         return str(text)

@@ -26,7 +26,7 @@ class SplitModel(Model):
     """`split: {count: S | auto}`: how many parts of the axis are reduced apart and merged afterwards."""
 
     count: f.Count
-    combine: Annotated[Literal["merge"], BeforeValidator(f.one_of("merge"))] = "merge"
+    combine: Annotated[Literal["merge"], BeforeValidator(f.one_of("merge", later=("atomic", "last")))] = "merge"
     size: Annotated[Any, f.unbuilt("split by a fixed size")] = None
     balance: Annotated[Any, f.unbuilt("split with balance (stream-K)")] = None
     parts: Annotated[Any, f.unbuilt("split with balance (stream-K)")] = None
@@ -101,13 +101,13 @@ class ConventionsModel(Model):
     """Choices of meaning: the result of empty reductions, the precision of f32 products."""
 
     empty: Annotated[Literal["zero", "nan"] | None, BeforeValidator(f.one_of("zero", "nan"))] = None
-    f32_dot: Annotated[Literal["ieee", "tf32"], BeforeValidator(f.one_of("ieee", "tf32"))] = "ieee"
+    f32_dot: Annotated[Literal["ieee", "tf32"], BeforeValidator(f.one_of("ieee", "tf32", later=("tf32x3",)))] = "ieee"
 
 
 class MaterializeModel(Model):
     """`materialize: {s: {in: global, dtype: f32}}`: cut the kernel after a named intermediate."""
 
-    in_: Annotated[Literal["global", "shared"], BeforeValidator(f.one_of("global", "shared"))] = Field(alias="in")
+    in_: Annotated[Literal["global"], BeforeValidator(f.one_of("global", later=("shared",)))] = Field(alias="in")
     dtype: f.Word = "f32"
 
 
@@ -170,24 +170,34 @@ class ScheduleModel(LevelModel):
     cuda: BackendModel = BackendModel()
 
 
+def _key(description: str, **default: Any) -> Any:
+    return Field(description=description, **default)
+
+
 class SpecModel(Model):
     """A whole spec."""
 
-    kernel: f.Name
-    extends: f.Word | None = None
-    doc: f.Prose = ""
-    dtypes: dict[f.Name, f.DTypes] = {}
-    axes: dict[f.Name, AxisModel]
-    sizes: dict[f.Name, SizeModel] = {}
-    require: Annotated[tuple[f.Formula, ...], BeforeValidator(_one_or_many)] = ()
-    tensors: dict[f.Name, TensorModel]
-    params: dict[f.Name, ParamModel] = {}
-    mask: f.Formula | None = None
-    compute: f.Statements
-    accumulate: dict[str, UseModel] = {}
-    casts: dict[str, f.Word] = {}
-    conventions: ConventionsModel = ConventionsModel()
-    layouts: dict[str, tuple[f.Extent, ...]] = {}
-    variants: tuple[dict[str, f.Literal_], ...] = ()
-    reference: f.Name | None = None
-    schedule: ScheduleModel = ScheduleModel()
+    kernel: f.Name = _key("Name of the op.")
+    extends: f.Word | None = _key(
+        "A spec beside this one, or a shipped one, that this one changes: `axes`, `sizes`, `tensors`, `params` merge "
+        "by name and field (null removes an entry), `require` adds, every other key replaces.",
+        default=None,
+    )
+    doc: f.Prose = _key("What the kernel computes, in a sentence.", default="")
+    dtypes: dict[f.Name, f.DTypes] = _key("Type variables and the dtypes each can be.", default={})
+    axes: dict[f.Name, AxisModel] = _key("Named axes: extent, and how they are tiled by default.")
+    sizes: dict[f.Name, SizeModel] = _key("Computed sizes, and sizes given by the caller from a list.", default={})
+    require: Annotated[tuple[f.Formula, ...], BeforeValidator(_one_or_many)] = _key(
+        "Conditions on sizes that the op checks at a call.", default=()
+    )
+    tensors: dict[f.Name, TensorModel] = _key("Tensor arguments and outputs, in the order of the op's signature.")
+    params: dict[f.Name, ParamModel] = _key("Scalar parameters of the op.", default={})
+    mask: f.Formula | None = _key("Which elements exist; joins every reduction over one of its axes.", default=None)
+    compute: f.Statements = _key("The statements, one a line.")
+    accumulate: dict[str, UseModel] = _key("Which accumulator record serves a reduction.", default={})
+    casts: dict[str, f.Word] = _key("Types of intermediates where they enter a Dot.", default={})
+    conventions: ConventionsModel = _key("Choices of meaning.", default=ConventionsModel())
+    layouts: dict[str, tuple[f.Extent, ...]] = _key("The dims that may be contiguous (default: the last).", default={})
+    variants: tuple[dict[str, f.Literal_], ...] = _key("What is built, verified and written.", default=())
+    reference: f.Name | None = _key("A function of references.py, beside the spec or shipped.", default=None)
+    schedule: ScheduleModel = _key("How the kernel is built, by backend and architecture.", default=ScheduleModel())
