@@ -8,10 +8,11 @@ import verify_specs as specs
 from torch import Tensor
 
 from kgen.errors import KgenError
-from kgen.terms import Const, Load, Pos, Reduce
+from kgen.terms import Const, Get, Load, Pos, Reduce, Var
 from kgen.types import BF16, F16, F32, I32
 from kgen.verify import inputs, oracle
 from kgen.verify.binding import bind
+from kgen.verify.values import Direct
 
 INF = float("inf")
 
@@ -222,3 +223,20 @@ def test_a_reduction_counts_an_argument_that_does_not_vary() -> None:
         [specs.output("s1", "y", "", body)],
     )
     assert oracle.evaluate(math, {"x": torch.zeros(5)}, {}, {"N": 5})["y"].item() == 5
+
+
+def test_a_direct_formula_may_read_the_position() -> None:
+    """The centre of mass of each row, as a record could offer it."""
+    x, index = (Get(F32, Var(n, F32, ())) for n in ("x", "index"))
+    total, moment = (Reduce(F32, "sum", ".", (".",), None, e) for e in (x, specs.fn("mul", x, index)))
+    centre = Direct(("x",), specs.fn("div", moment, total))
+    body = specs.reduce("centre", "n", specs.load("x", F32, "m", "n"), record="moments")
+    math = specs.math(
+        "centre",
+        [specs.axis("m", "M"), specs.axis("n", "N")],
+        [specs.tensor("x", "M N", F32), specs.tensor("y", "M", F32, out=True)],
+        [specs.output("s1", "y", "m", body)],
+    )
+    rows = torch.tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 2.0]])
+    got = oracle.evaluate(math, {"x": rows}, {}, {"M": 2, "N": 3}, formulas=lambda record, name: centre)["y"]
+    assert got.tolist() == [1.0, 2.0]

@@ -199,6 +199,8 @@ class Evaluator:
             return self._builtin(e, exists, scope)
         arg = self.value(e.arg, scope)
         names = dict.fromkeys(direct.inputs, arg) | {name: self.value(x, scope) for name, x in e.operands}
+        if len(e.axes) == 1:
+            names["index"] = self._position(e.axes[0])
         inner = Scope(names, e.axes, exists)
         result = self._convention(self.value(direct.expr, inner), self._empty(direct, inner, arg), e)
         return _weightless(result, exists) if e.elementwise and exists is not None else result

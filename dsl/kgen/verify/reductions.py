@@ -7,8 +7,6 @@ from torch import Tensor
 
 from kgen.errors import KgenError
 
-BUILTIN = ("sum", "prod", "max", "min", "any", "all", "count", "mean", "argmax", "argmin")
-
 
 def reduce(name: str, data: Tensor, exists: Tensor | None, dims: tuple[int, ...]) -> Tensor:
     """Return the reduction `name` of `data` over `dims`, which are kept with extent 1.
