@@ -67,9 +67,18 @@ def _print_backend(out: Out, backend: str, compiled: Sequence[Compiled]) -> None
     if good:
         head = ("variant", "kernel", "target", "registers", "spilled", "shared memory", "")
         out.table(head, [_row(c) for c in good])
+    for error, kernels in _errors(compiled).items():
+        out.line(f"  not compiled: {', '.join(kernels)}\n{error}", "bad")
+
+
+def _errors(compiled: Sequence[Compiled]) -> dict[str, list[str]]:
+    """Return each message once, with the kernels it is about: one mistake fails for every target and variant."""
+    found: dict[str, list[str]] = {}
     for c in compiled:
         if c.binary is None:
-            out.line(f"  {c.kernel} for {c.target} ({c.words}): {c.error}", "bad")
+            about = f"{c.kernel} for {c.target}{f' ({c.words})' if c.words else ''}"
+            found.setdefault(c.error.replace(f" for {c.target}", ""), []).append(about)
+    return found
 
 
 def _row(c: Compiled) -> tuple[str, ...]:

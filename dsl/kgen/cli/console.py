@@ -1,4 +1,4 @@
-"""What commands print: plain when piped, with colour and rules on a terminal. Results go to stdout, progress to stderr."""
+"""What commands print on stdout: plain when piped, with colour on a terminal. Progress goes to stderr."""
 
 from __future__ import annotations
 

@@ -42,32 +42,36 @@ def _ended(error: BaseException) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FAILED
         case KgenError():
-            _say(str(error))
+            say_error(str(error))
             return WRONG_INPUT
         case _ if isinstance(error, _UsageError):
             return _usage(error)
         case _ if isinstance(error, _ClickError):
-            _say(f"error: {error}")
+            say_error(f"error: {error}")
             return WRONG_INPUT
         case OSError():
             place = f"'{error.filename}': " if error.filename else ""
-            _say(f"error: {place}{error.strerror or error}")
+            say_error(f"error: {place}{error.strerror or error}")
             return WRONG_INPUT
     hint = f"set {TRACEBACK}=1 to see where"
     summary = " ".join(str(error).split())[:300]
-    _say(f"internal error, please report it: {type(error).__name__}: {summary} ({hint})")
+    say_error(f"internal error, please report it: {type(error).__name__}: {summary} ({hint})")
     return BUG
 
 
 def _usage(error: Any) -> int:
     context = getattr(error, "ctx", None)
-    _say(f"error: {error.format_message()}")
+    if type(error).__name__ == "NoArgsIsHelpError":
+        sys.stderr.write(f"{error.format_message()}\n")
+        return WRONG_INPUT
+    say_error(f"error: {error.format_message()}")
     if context is not None:
-        _say(f"usage: {context.get_usage().removeprefix('Usage: ')}\nsee: {context.command_path} --help")
+        say_error(f"usage: {context.get_usage().removeprefix('Usage: ')}\nsee: {context.command_path} --help")
     return WRONG_INPUT
 
 
-def _say(text: str) -> None:
+def say_error(text: str) -> None:
+    """Write an error to stderr, with the word in front where the text has none."""
     sys.stderr.write(text if text.startswith(("error", "internal")) or ": error" in text else _headed(text))
     sys.stderr.write("\n")
 

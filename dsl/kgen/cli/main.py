@@ -52,8 +52,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")]
-    = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     pass
 
@@ -65,7 +66,9 @@ def build(
     backend: Backend = "both",
     target: Targets = DEFAULT_TARGETS,
     out: Annotated[Path, typer.Option(help="Folder in which the package <name>/ is written.")] = Path("generated"),
-    no_verify: Annotated[bool, typer.Option("--no-verify", help="Write the package without running its cases.")] = False,
+    no_verify: Annotated[
+        bool, typer.Option("--no-verify", help="Write the package without running its cases.")
+    ] = False,
     full: Full = False,
     as_json: AsJson = False,
 ) -> None:

@@ -6,14 +6,17 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from kgen.errors import KgenError
+from kgen.errors import KgenError, nearest
 from kgen.spec import Spec, load
 from kgen.workflow.instance import Instance, instances
 from kgen.workflow.texts import Origin
 
 
 def spec_of(path: Path, overrides: Sequence[str]) -> Spec:
-    """Return the spec in a file with overrides."""
+    """Return the spec in a file with overrides; raise KgenError if there is no such file."""
+    if not path.exists():
+        near = nearest(path.name, (p.name for p in path.parent.glob("*.yaml")))
+        raise KgenError(f"there is no spec '{path}'" + (f", {near}" if near else ""))
     return load(path, overrides)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kgen.spec import Spec
 from kgen.workflow.binaries import Compiled, compile_cuda_texts, compile_triton_texts
+from kgen.workflow.check import notes_of
 from kgen.workflow.instance import instances
 from kgen.workflow.progress import Progress
 from kgen.workflow.texts import Origin, Texts, texts_for
@@ -45,8 +46,7 @@ class Built:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the schedule asks for and is done otherwise, once each."""
-        found = [f"{t.backend}: {n}" for x in self.texts for t in x.texts for n in _notes(t.emitted.config)]
-        return tuple(dict.fromkeys(found))
+        return notes_of(self.texts)
 
 
 def build(spec: Spec, request: Request, progress: Progress) -> Built:
@@ -87,9 +87,3 @@ def _awaited(triton: Future[list[Compiled]], texts: Sequence[Texts], progress: P
     if not triton.done():
         progress.stage("compiling Triton")
     return triton.result()
-
-
-def _notes(config: object) -> tuple[str, ...]:
-    own = tuple(getattr(config, "notes", ()))
-    inner = [n for c in getattr(config, "kernels", {}).values() for n in _notes(c)]
-    return (*own, *inner)

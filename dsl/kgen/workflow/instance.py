@@ -92,9 +92,7 @@ def _key(
     return Key(dtypes, tuple(sizes.items()), tuple(params.items()), units, aligned, offset, buckets)
 
 
-def _bucketed(
-    instance: Instance, arch: str, sizes: Mapping[str, int], params: Mapping[str, Number]
-) -> tuple[str, ...]:
+def _bucketed(instance: Instance, arch: str, sizes: Mapping[str, int], params: Mapping[str, Number]) -> tuple[str, ...]:
     """Return the axes of run-time extent that some backend holds whole: one key serves both backends."""
     known = static_values(instance.math, dict(sizes))
     whole = {

@@ -111,7 +111,10 @@ class CudaGpu(_Dispatched):
     """CUDA text compiled and run on the GPU."""
 
     def __init__(self, instance: Instance, arch: str) -> None:
-        super().__init__(f"cuda {arch} (GPU)", Dispatch(instance, Target("cuda", arch), lambda e: cuda_backend(e.text, e.launch, arch)))
+        super().__init__(
+            f"cuda {arch} (GPU)",
+            Dispatch(instance, Target("cuda", arch), lambda e: cuda_backend(e.text, e.launch, arch)),
+        )
 
     def run(self, call: Call) -> Result:
         """Run a call and wait for it, so that an error of the kernel belongs to its case."""

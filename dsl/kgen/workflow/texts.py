@@ -49,15 +49,11 @@ def texts_for(instance: Instance, backends: tuple[str, ...], targets: tuple[str,
     return Texts(instance, key, tuple(found))
 
 
-def _of_backend(
-    instance: Instance, key: Key, backend: str, targets: tuple[str, ...], origin: Origin
-) -> list[Text]:
+def _of_backend(instance: Instance, key: Key, backend: str, targets: tuple[str, ...], origin: Origin) -> list[Text]:
     first = main_arch(targets)
     found: dict[str, Text] = {}
     for arch in dict.fromkeys((first, *archs_of(backend, targets))):
-        emitted = generate(
-            instance.spec, key, Target(backend, arch), path=origin.path, command=origin.command
-        )
+        emitted = generate(instance.spec, key, Target(backend, arch), path=origin.path, command=origin.command)
         same = found.get(identity(emitted))
         wanted = (arch,) if arch in targets else ()
         text = Text(backend, arch, emitted, wanted) if same is None else _with(same, wanted)

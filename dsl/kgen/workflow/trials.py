@@ -57,9 +57,7 @@ def _rows(rows: Iterable[Row]) -> list[Row]:
 
 def _row(a: Row, b: Row) -> Row:
     worse = a if a.worst >= b.worst else b
-    return Row(
-        a.backend, a.cases + b.cases, a.passed + b.passed, worse.worst, worse.worst_case, a.seconds + b.seconds
-    )
+    return Row(a.backend, a.cases + b.cases, a.passed + b.passed, worse.worst, worse.worst_case, a.seconds + b.seconds)
 
 
 def _agreements(agreements: Iterable[Agreement]) -> list[Agreement]:

@@ -21,7 +21,7 @@ from kgen.build.triton import triton_version
 from kgen.spec_reference import load_reference
 from kgen.verify.cases import Case, cases_for
 from kgen.verify.report import Agreement, Failure, Report, Row
-from kgen.workflow.instance import Instance, config_for
+from kgen.workflow.instance import config_for
 from kgen.workflow.progress import Progress
 from kgen.workflow.texts import Texts
 
@@ -95,10 +95,15 @@ def _contents(texts: Texts, cases: list[Case]) -> dict[str, Any]:
         "spec": texts.instance.spec.text,
         "variant": texts.instance.words,
         "texts": [(t.backend, t.arch, t.emitted.text, t.emitted.launch.to_json()) for t in texts.texts],
-        "cases": [asdict(c) for c in cases],
+        "cases": [_case(c) for c in cases],
         "reference": code,
         "tools": _tools(),
     }
+
+
+def _case(case: Case) -> dict[str, Any]:
+    """Return a case as JSON values: sets as sorted lists."""
+    return {k: sorted(v) if isinstance(v, frozenset) else v for k, v in asdict(case).items()}
 
 
 @functools.cache
@@ -127,6 +132,8 @@ def _tools() -> dict[str, str]:
 
 def report_from_json(raw: dict[str, Any]) -> Report:
     """Return a report from `dataclasses.asdict` of one."""
-    failures = tuple(Failure(**{**f, "index": tuple(f["index"]), "faults": tuple(f["faults"])}) for f in raw["failures"])
+    failures = tuple(
+        Failure(**{**f, "index": tuple(f["index"]), "faults": tuple(f["faults"])}) for f in raw["failures"]
+    )
     rows, agreements = tuple(Row(**r) for r in raw["rows"]), tuple(Agreement(**a) for a in raw["agreements"])
     return Report(raw["kernel"], raw["ok"], rows, failures, agreements)
