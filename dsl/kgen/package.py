@@ -6,22 +6,23 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kgen import __version__
-from kgen.algebra import fold
 from kgen.emit.python import python_expr
+from kgen.errors import KgenError
 from kgen.generate import Emitted, spec_hash
-from kgen.math import Math
+from kgen.math import Math, Tensor
 from kgen.ops.key import Key
-from kgen.package_op import op_text, schema
+from kgen.package_lines import quoted
+from kgen.package_op import free_sizes, inputs, op_text, outputs, schema, whole
 from kgen.spec import Spec
-from kgen.terms import Const, Expr, Size, walk
 from kgen.types import DTYPES
 
+_JSON_WIDTH = 110
 FILES = {"triton": ("triton_kernel", ".py"), "cuda": ("kernel", ".cu")}
 
 
@@ -45,7 +46,7 @@ def write_package(spec: Spec, variants: Sequence[PackagedVariant], out: Path, co
     staged = Path(tempfile.mkdtemp(prefix=f".{spec.name}-", dir=out))
     try:
         for name, text in package_files(spec, variants, command).items():
-            (staged / name).write_text(text)
+            (staged / name).write_text(text, encoding="utf-8")
         staged.chmod(0o755)
         _swap(staged, target)
     except BaseException:
@@ -65,9 +66,8 @@ def _swap(staged: Path, target: Path) -> None:
 
 
 def package_files(spec: Spec, variants: Sequence[PackagedVariant], command: str) -> dict[str, str]:
-    """Return the package's files as texts by name."""
-    first = next(iter(variants[0].emitted().values()))
-    math = first.lowered.math
+    """Return the package's files as texts by name. Raises KgenError for a spec that has no op."""
+    math = whole(spec, next(iter(variants[0].emitted().values())).lowered.math)
     files: dict[str, str] = {}
     entries: list[dict[str, Any]] = []
     for number, v in enumerate(variants):
@@ -75,52 +75,58 @@ def package_files(spec: Spec, variants: Sequence[PackagedVariant], command: str)
         for backend, e in v.emitted().items():
             stem, ending = FILES[backend]
             name = f"{stem}{_suffix(v.key) if number else ''}{ending}"
+            if name in files:
+                raise KgenError(f"{spec.name}: two variants would both be written to {name}")
             files[name] = e.text
             entry[backend] = {"file": name, "arch": e.target.arch, "launch": e.launch.to_json()}
         entries.append(entry)
-    files["manifest.json"] = json.dumps(_manifest(spec, math, entries), indent=1) + "\n"
+    files["manifest.json"] = manifest_text(_manifest(spec, math, variants, entries))
     files["op.py"] = op_text(spec, math, command)
     files["spec.yaml"] = spec.text if spec.text.endswith("\n") else spec.text + "\n"
-    files["__init__.py"] = f'from .op import {spec.name}\n\n__all__ = ["{spec.name}"]\n'
+    files["__init__.py"] = _init(spec)
     return files
 
 
+def _init(spec: Spec) -> str:
+    first = (spec.model.doc or spec.name).strip().splitlines()[0]
+    return f'"""{quoted(first)}\n"""\n\nfrom .op import OP, {spec.name}\n\n__all__ = ["OP", "{spec.name}"]\n'
+
+
 def _suffix(key: Key) -> str:
-    """Return a file name's ending that tells a variant apart, e.g. `_f16_d64_e64`."""
-    words = [v for _, v in key.dtypes] + [f"{k}{v}".lower() for group in (key.sizes, key.params) for k, v in group]
-    words += [f"{k}{v}".lower() for k, v in key.buckets]
-    return "_" + "_".join("".join(c for c in w if c.isalnum()) for w in words)
+    """Return a file name's ending that tells a variant apart, e.g. `_f16_d64_e64_causal`."""
+    words = [v for _, v in key.dtypes] + [f"{k}{v}" for group in (key.sizes, key.buckets) for k, v in group]
+    words += [("" if v else "not_") + k if isinstance(v, bool) else f"{k}{v}" for k, v in key.params]
+    return "_" + "_".join("".join(c if c.isalnum() else "_" for c in w.lower()) for w in words)
 
 
-def _manifest(spec: Spec, math: Math, entries: list[dict[str, Any]]) -> dict[str, Any]:
-    static = [s.name for s in math.sizes.values() if s.choices is not None]
-    params = [p for p, d in _all_params(spec).items() if d.static]
+def _manifest(
+    spec: Spec, math: Math, variants: Sequence[PackagedVariant], entries: list[dict[str, Any]]
+) -> dict[str, Any]:
     return {
         "name": spec.name,
         "kgen": __version__,
         "spec_hash": spec_hash(spec),
         "schema": schema(spec, math),
-        "tensors": [_tensor(spec, math, t) for t in math.tensors if t not in math.workspaces],
-        "static_sizes": static,
-        "static_params": params,
-        "full_axes": _full_axes(math),
+        "tensors": [_tensor(spec, t) for t in (*inputs(math), *outputs(math))],
+        "types": list(spec.model.dtypes),
+        "sizes": list(math.sizes),
+        "free_sizes": [s.name for s in free_sizes(math)],
+        "params": list(math.params),
+        "static_sizes": [s.name for s in math.sizes.values() if s.choices is not None],
+        "static_params": [p.name for p in math.params.values() if p.static],
+        "full_axes": {a: python_expr(math.axes[a].extent) for a in _full_axes(variants)},
         "variants": entries,
     }
 
 
-def _all_params(spec: Spec) -> dict[str, Any]:
-    return dict(spec.model.params)
-
-
-def _tensor(spec: Spec, math: Math, name: str) -> dict[str, Any]:
-    t = math.tensors[name]
-    written = spec.model.tensors[name].dtype
+def _tensor(spec: Spec, t: Tensor) -> dict[str, Any]:
+    written = str(spec.model.tensors[t.name].dtype)
     choices = spec.model.dtypes.get(written)
     return {
-        "name": name,
+        "name": t.name,
         "dims": [python_expr(d) for d in t.dims],
-        "dtype": str(written),
-        "torch": {str(c): _torch_name(str(c)) for c in choices} if choices else {"": t.dtype.torch},
+        "dtype": written,
+        "torch": {str(c): DTYPES[str(c)].torch for c in choices} if choices else {"": t.dtype.torch},
         "out": t.out,
         "inplace": t.inplace,
         "fill": t.fill,
@@ -128,20 +134,29 @@ def _tensor(spec: Spec, math: Math, name: str) -> dict[str, Any]:
     }
 
 
-def _torch_name(dtype: str) -> str:
-    return DTYPES[dtype].torch
+def _full_axes(variants: Sequence[PackagedVariant]) -> list[str]:
+    """Return the axes of run-time extent that some variant's program holds whole: its key has a bucket for each."""
+    return list(dict.fromkeys(axis for v in variants for axis, _ in v.key.buckets))
 
 
-def _full_axes(math: Math) -> dict[str, str]:
-    """Axes of run-time extent that a program holds whole, with their extents."""
-    static = {s.name for s in math.sizes.values() if s.choices is not None}
-    found = {}
-    for a in math.axes.values():
-        names = {n.name for n in _sizes_in(a.extent)}
-        if a.tile == "full" and not names <= static and not isinstance(fold(a.extent), Const):
-            found[a.name] = python_expr(a.extent)
-    return found
+def manifest_text(manifest: dict[str, Any]) -> str:
+    """Return the manifest as JSON: its upper levels one entry a line, what is deeper in one line."""
+    return "".join(_json(manifest, 0)) + "\n"
 
 
-def _sizes_in(e: Expr) -> list[Size]:
-    return [n for n in walk(e) if isinstance(n, Size)]
+def _json(value: Any, depth: int) -> Iterator[str]:
+    flat = json.dumps(value)
+    if len(flat) + depth <= _JSON_WIDTH or not isinstance(value, dict | list | tuple):
+        yield flat
+        return
+    if isinstance(value, dict):
+        opened, closed = "{}"
+        pairs = [(f"{json.dumps(k)}: ", v) for k, v in value.items()]
+    else:
+        opened, closed = "[]"
+        pairs = [("", v) for v in value]
+    yield opened
+    for i, (name, v) in enumerate(pairs):
+        yield ("," if i else "") + "\n" + " " * (depth + 1) + name
+        yield from _json(v, depth + 1)
+    yield "\n" + " " * depth + closed

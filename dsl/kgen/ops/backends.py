@@ -1,4 +1,4 @@
-"""The four ways to run a variant: Triton and CUDA, on a GPU, or on the CPU by the interpreter and the simulator."""
+"""Triton and CUDA, on a GPU or, for Triton, in the interpreter. (The CUDA simulator is in `kgen.ops.simulated`.)"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class ArgPlan:
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """One launch: `grid` is a Python expression over sizes; `threads` and `shared` are for CUDA, the rest for Triton."""
+    """One launch. `grid` is a Python expression over sizes; `threads` and `shared` are CUDA's, the rest Triton's."""
 
     name: str
     grid: str

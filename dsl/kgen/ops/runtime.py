@@ -1,4 +1,4 @@
-"""Runs a generated op: binds a call's sizes, picks or compiles the variant for it, launches, and registers with torch.
+"""Runs a generated op: binds a call's sizes, picks or compiles the variant for it, and launches it.
 
 Importing a generated package and launching its packaged variants needs none of sympy, lark and pydantic; only variants
 that are not packaged, and CPU tensors, bring in the compiler.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,135 +18,222 @@ import torch
 from torch import Tensor
 
 from kgen.errors import KgenError
-from kgen.ops.execute import Backend, evaluate, execute
+from kgen.ops import checks
+from kgen.ops.execute import Backend, Launcher, function, listed
 from kgen.ops.key import Key, bucket, memory_key
 from kgen.ops.plan import LaunchPlan
+from kgen.ops.registry import register
 
 BACKENDS = ("triton", "cuda")
+DEFAULT_BACKEND = "triton"  # until both are measured on a machine
+ENVIRONMENT = "KGEN_BACKEND"
 
 
 @dataclass(frozen=True)
 class Bound:
-    """What a call's arguments fix: sizes, parameters and the choice of each type variable."""
+    """The arguments of a call: inputs, values of all sizes, choices of the type variables, parameters as given."""
 
-    sizes: dict[str, int]
-    params: dict[str, Any]
-    dtypes: dict[str, str]
-
-
-Bind = Callable[..., Bound]
-_REGISTERED: dict[str, tuple[str, Op]] = {}
-_LIBRARY = torch.library.Library("kgen", "FRAGMENT")
+    inputs: tuple[Tensor, ...]
+    sizes: tuple[int, ...]
+    types: tuple[str, ...]
+    given: tuple[Any, ...]
+    backend: str | None
 
 
 class Op:
-    """One generated operator. `folder` holds its manifest and texts; `bind` is the generated argument check."""
+    """One generated operator.
 
-    def __init__(self, folder: Path, bind: Bind) -> None:
-        self.folder, self.bind = folder, bind
-        self.manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
+    `folder` holds its manifest and texts. The generated function `sizes` takes the inputs and the sizes that no shape
+    binds, checks them, and returns (all sizes, type choices); `params` takes all sizes and the parameters given, and
+    returns all parameters. Both return values in the order of the manifest.
+    """
+
+    def __init__(
+        self, folder: Path, sizes: Callable[..., Any], params: Callable[..., Any] | None = None, *, shared: bool = True
+    ) -> None:
+        self.folder, self.sizes, self.params = folder, sizes, params
+        self.manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         self.name: str = self.manifest["name"]
-        self.inputs: list[dict[str, Any]] = [t for t in self.manifest["tensors"] if not t["out"]]
-        self.outputs: list[dict[str, Any]] = [t for t in self.manifest["tensors"] if t["out"]]
-        self.backend = os.environ.get("KGEN_BACKEND", "triton")
-        self._variants: dict[tuple[Key, str, int], tuple[LaunchPlan, Backend]] = {}
+        self.inputs = [t for t in self.manifest["tensors"] if not t["out"]]
+        self.outputs = [t for t in self.manifest["tensors"] if t["out"]]
+        self.names = [t["name"] for t in (*self.inputs, *self.outputs)]
+        self.scalars: list[str] = [*self.manifest["sizes"], *self.manifest["params"]]
+        self.backend = DEFAULT_BACKEND
+        self.use(os.environ.get(ENVIRONMENT) or DEFAULT_BACKEND, ENVIRONMENT)
+        self._prepare_call()
+        self._launchers: dict[tuple[Any, ...], Launcher] = {}
         self._compiling = threading.Lock()
+        if shared:
+            register(self.name, self.manifest, self.run, self.eager, self.fake, folder)
+
+    def use(self, backend: str, source: str = "backend") -> None:
+        """Make "triton" or "cuda" the backend of the calls that choose none."""
+        if backend not in BACKENDS:
+            raise KgenError(f"{source} is '{backend}'; it must be {' or '.join(BACKENDS)}")
+        self.backend = backend
+
+    def _prepare_call(self) -> None:
+        """Compile what every call needs: places of arguments, shapes of outputs, the static parts of the key."""
+        m = self.manifest
+        self._first_param = len(self.inputs) + len(m["free_sizes"])
+        self._after_params = self._first_param + len(m["params"])
+        self._fast = [tuple(t["fast"]) for t in (*self.inputs, *self.outputs)]
+        made = [t for t in self.outputs if t["inplace"] is None]
+        self._shapes = function(m["sizes"], listed([listed(t["dims"]) for t in made]))
+        self._made = [_Maker(t, m["types"]) for t in made]
+        places = {t["name"]: i for i, t in enumerate(self.inputs)}
+        self._overwritten = [(t["inplace"], places[t["inplace"]]) for t in self.outputs if t["inplace"] is not None]
+        fresh = iter(range(len(self.inputs), len(self.names)))
+        self._order = [next(fresh) if t["inplace"] is None else places[t["inplace"]] for t in self.outputs]
+        full = [f"bucket({text})" for text in m["full_axes"].values()]
+        self._static = function(
+            self.scalars,
+            listed([listed(m["static_sizes"]), listed(m["static_params"]), listed(full)]),
+            {"bucket": bucket},
+        )
 
     # -- a call
 
-    def run(self, *args: Any, backend: str | None = None) -> Any:
-        """Run on CUDA tensors. Returns the outputs (a tensor, or a tuple in the spec's order)."""
-        bound = self.bind(*args)
-        tensors = self._tensors(args, bound)
-        env = {**bound.sizes, **bound.params}
-        plan, runner = self._variant(self.key(tensors, bound), backend or self.backend, args[0].device.index or 0)
-        execute(plan, tensors, env, runner)
-        return self._returned(tensors)
+    def run(self, *args: Any) -> Any:
+        """Run on CUDA tensors. Returns the outputs that overwrite no input: None, a tensor or a tuple."""
+        bound = self._bound(args)
+        index = bound.inputs[0].get_device()
+        if index >= 0 and index != torch.cuda.current_device():
+            with torch.cuda.device(index):
+                return self._run(bound, index)
+        return self._run(bound, index)
+
+    def _run(self, bound: Bound, device: int) -> Any:
+        scalars = self._scalars(bound)
+        made = self._outputs(bound)
+        tensors = self._all(bound.inputs, made)
+        self._launcher(bound, tensors, scalars, device)(tensors, scalars)
+        return _returned(made)
 
     def eager(self, *args: Any) -> Any:
         """Run on CPU tensors: the spec's math, evaluated densely in float64."""
-        bound = self.bind(*args)
         from kgen.ops.on_demand import evaluate_on_cpu  # the compiler, wanted only here
 
-        tensors = self._tensors(args, bound)
-        given = {t["name"]: tensors[t["name"]] for t in self.inputs}
-        for name, value in evaluate_on_cpu(self.folder, bound, given).items():
+        bound = self._bound(args)
+        scalars = self._scalars(bound)
+        made = self._outputs(bound)
+        tensors = dict(zip(self.names, self._all(bound.inputs, made), strict=True))
+        inputs = {t["name"]: tensors[t["name"]] for t in self.inputs}
+        values = dict(zip(self.scalars, scalars, strict=True))
+        params = {name: values[name] for name in self.manifest["params"]}
+        sizes = {name: values[name] for name in self.manifest["sizes"]}
+        types = dict(zip(self.manifest["types"], bound.types, strict=True))
+        for name, value in evaluate_on_cpu(self.folder, types, sizes, params, inputs).items():
             tensors[name].copy_(value)
-        return self._returned(tensors)
+        return _returned(made)
 
     def fake(self, *args: Any) -> Any:
-        """Return outputs of the right shape and type, for tracing."""
-        return self._returned(self._tensors(args, self.bind(*args)))
+        """Return outputs of the right shape and type, for tracing. Looks at shapes and types alone."""
+        return _returned(self._outputs(self._bound(args)))
 
-    def _tensors(self, args: tuple[Any, ...], bound: Bound) -> dict[str, Tensor]:
-        tensors = {t["name"]: a for t, a in zip(self.inputs, args, strict=False)}
-        device = args[0].device
-        for t in self.outputs:
-            if t["inplace"] is not None:
-                tensors[t["name"]] = tensors[t["inplace"]]
-                continue
-            shape = [evaluate(d, bound.sizes) for d in t["dims"]]
-            dtype = getattr(torch, t["torch"].get(bound.dtypes.get(t["dtype"], ""), t["torch"].get("")))
-            make = torch.zeros if t["fill"] is not None else torch.empty
-            tensors[t["name"]] = make(shape, dtype=dtype, device=device)
-        return tensors
+    def _bound(self, args: tuple[Any, ...]) -> Bound:
+        first, after = self._first_param, self._after_params
+        sizes, types = self.sizes(*args[:first])
+        backend = args[after] if len(args) > after else None
+        return Bound(args[: len(self.inputs)], sizes, types, args[first:after], backend)
 
-    def _returned(self, tensors: dict[str, Tensor]) -> Any:
-        made = [tensors[t["name"]] for t in self.outputs if t["inplace"] is None]
-        return made[0] if len(made) == 1 else tuple(made)
+    def _scalars(self, bound: Bound) -> tuple[Any, ...]:
+        """Return sizes and parameters, and check what no tracing needs to know."""
+        sizes = bound.sizes
+        if sizes and max(sizes) > checks.SIZE_LIMIT:
+            inputs = dict(zip(self.names, bound.inputs, strict=False))
+            checks.refuse_wide(inputs, dict(zip(self.manifest["sizes"], sizes, strict=True)))
+        for name, place in self._overwritten:
+            checks.overwritten(name, bound.inputs[place], dict(zip(self.names, bound.inputs, strict=False)))
+        if self.params is None:
+            return sizes
+        try:
+            return (*sizes, *self.params(*sizes, *bound.given))
+        except ArithmeticError as error:
+            known = ", ".join(f"{k} = {v}" for k, v in zip(self.manifest["sizes"], sizes, strict=True))
+            raise checks.ArgumentError(f"a default cannot be computed ({error}); give the parameter; {known}") from None
+
+    def _outputs(self, bound: Bound) -> list[Tensor]:
+        device = bound.inputs[0].device
+        shapes = self._shapes(*bound.sizes)
+        return [make(shape, bound.types, device) for make, shape in zip(self._made, shapes, strict=True)]
+
+    def _all(self, inputs: Sequence[Tensor], made: Sequence[Tensor]) -> list[Tensor]:
+        """Return the tensors in the order of `names`; an output that overwrites an input is that input."""
+        known = (*inputs, *made)
+        return [*inputs, *(known[i] for i in self._order)]
 
     # -- variants
 
-    def key(self, tensors: dict[str, Tensor], bound: Bound) -> Key:
-        """Return the specialisation key of a call."""
-        listed = [(t["name"], tensors[t["name"]], tuple(t["fast"])) for t in self.manifest["tensors"]]
-        units, aligned, offset = memory_key(listed)
-        static = tuple((s, bound.sizes[s]) for s in self.manifest["static_sizes"])
-        params = tuple((p, bound.params[p]) for p in self.manifest["static_params"])
-        full = self.manifest["full_axes"].items()
-        buckets = tuple((a, bucket(evaluate(text, bound.sizes))) for a, text in full)
-        return Key(tuple(bound.dtypes.items()), static, params, units, aligned, offset, buckets)
-
-    def _variant(self, key: Key, backend: str, device: int) -> tuple[LaunchPlan, Backend]:
-        found = self._variants.get((key, backend, device))
+    def _launcher(self, bound: Bound, tensors: list[Tensor], scalars: tuple[Any, ...], device: int) -> Launcher:
+        backend = bound.backend or self.backend
+        static = self._static(*scalars)
+        memory = memory_key(list(zip(self.names, tensors, self._fast, strict=True)))
+        wanted = (backend, device, bound.types, static, memory)
+        found = self._launchers.get(wanted)
         if found is None:
+            key = self._key(bound.types, static, memory)
             with self._compiling:
-                found = self._variants.get((key, backend, device)) or self._prepare(key, backend, device)
-                self._variants[key, backend, device] = found
+                found = self._launchers.get(wanted) or self._prepare(key, backend, device)
+                self._launchers[wanted] = found
         return found
 
-    def _prepare(self, key: Key, backend: str, device: int) -> tuple[LaunchPlan, Backend]:
+    def _key(self, types: tuple[str, ...], static: tuple[Any, ...], memory: tuple[Any, ...]) -> Key:
+        """Return the key in the manifest's names and order."""
+        m = self.manifest
+        names = (m["static_sizes"], m["static_params"], m["full_axes"])
+        sizes, params, buckets = (tuple(zip(n, v, strict=True)) for n, v in zip(names, static, strict=True))
+        units, aligned, offset = memory
+        places = {t["name"]: i for i, t in enumerate(m["tensors"])}
+        units = tuple(sorted(units, key=lambda pair: places[pair[0]]))
+        aligned = tuple(sorted(aligned, key=places.__getitem__))
+        return Key(tuple(zip(m["types"], types, strict=True)), sizes, params, units, aligned, offset, buckets)
+
+    def key(self, *args: Any) -> Key:
+        """Return the specialisation key of a call."""
+        bound = self._bound(args)
+        tensors = self._all(bound.inputs, self._outputs(bound))
+        memory = memory_key(list(zip(self.names, tensors, self._fast, strict=True)))
+        return self._key(bound.types, self._static(*self._scalars(bound)), memory)
+
+    def _prepare(self, key: Key, backend: str, device: int) -> Launcher:
         if backend not in BACKENDS:
-            raise KgenError(f"unknown backend '{backend}' (backends are {', '.join(BACKENDS)})")
+            raise KgenError(f"backend is '{backend}'; it must be {' or '.join(BACKENDS)}")
+        if torch.cuda.is_current_stream_capturing():
+            raise KgenError(
+                f"{self.name}: the first call with these types, static sizes or layouts cannot be captured in a CUDA "
+                "graph, as it compiles and loads the kernels; make one such call before the capture"
+            )
+        gpu = torch.cuda.get_device_properties(device)
+        plan, runner = self._made_ready(key, backend, f"sm_{gpu.major}{gpu.minor}")
+        return Launcher(plan, self.names, self.scalars, runner, 2 * gpu.multi_processor_count)
+
+    def _made_ready(self, key: Key, backend: str, arch: str) -> tuple[LaunchPlan, Backend]:
         from kgen.ops import prepare  # compilers and launchers, wanted only at the first call of a variant
 
-        arch = "sm_%d%d" % torch.cuda.get_device_capability(device)
         for v in self.manifest["variants"]:
-            if Key.from_json(v["key"]) == key and backend in v:
+            if backend in v and Key.from_json(v["key"]).serves(key):
                 plan = LaunchPlan.from_json(v[backend]["launch"])
                 return plan, prepare.packaged(self.folder / v[backend]["file"], plan, backend, arch)
         from kgen.ops import on_demand
 
-        return on_demand.compile_variant(self.folder, key, backend, arch)
+        return on_demand.verified_variant(self.folder, key, backend, arch)
 
-    # -- torch
 
-    def register(self) -> Op:
-        """Register `torch.ops.kgen.<name>` once; KgenError if another spec has taken the name in this process."""
-        taken = _REGISTERED.get(self.name)
-        if taken is not None:
-            if taken[0] != self.manifest["spec_hash"]:
-                raise KgenError(
-                    f"an op named '{self.name}' made from another spec is loaded already (from {taken[1].folder}); "
-                    "rename one of the kernels or use two processes"
-                )
-            return taken[1]
-        _LIBRARY.define(self.manifest["schema"])
-        _LIBRARY.impl(self.name, self.run, "CUDA")
-        _LIBRARY.impl(self.name, self.eager, "CPU")
-        torch.library.register_fake(f"kgen::{self.name}", self.fake, lib=_LIBRARY)
-        _REGISTERED[self.name] = (self.manifest["spec_hash"], self)
-        return self
+class _Maker:
+    """Makes one output: contiguous, filled if the spec says so."""
 
-    def __call__(self, *args: Any) -> Any:
-        return getattr(torch.ops.kgen, self.name)(*args)
+    def __init__(self, tensor: dict[str, Any], types: list[str]) -> None:
+        self.dtypes = {choice: getattr(torch, name) for choice, name in tensor["torch"].items()}
+        self.variable = types.index(tensor["dtype"]) if tensor["dtype"] in types else None
+        self.fill = tensor["fill"]
+
+    def __call__(self, shape: tuple[int, ...], types: tuple[str, ...], device: torch.device) -> Tensor:
+        dtype = self.dtypes["" if self.variable is None else types[self.variable]]
+        if self.fill is None:
+            return torch.empty(shape, dtype=dtype, device=device)
+        return torch.full(shape, self.fill, dtype=dtype, device=device)
+
+
+def _returned(made: list[Tensor]) -> Any:
+    return made[0] if len(made) == 1 else tuple(made) if made else None
