@@ -38,8 +38,9 @@ def rmsnorm_residual(x: Tensor, r: Tensor, w: Tensor, eps: float = 1e-6) -> tupl
 
 def layer_norm(x: Tensor, w: Tensor, b: Tensor, eps: float = 1e-5) -> tuple[Tensor, Tensor, Tensor]:
     """(layer_norm(x), mean, reciprocal standard deviation)."""
-    y, mu, rs = torch.native_layer_norm(_wide(x), (x.shape[-1],), _wide(w), _wide(b), eps)
-    return y.to(x.dtype), mu.squeeze(-1), rs.squeeze(-1)
+    wide = _wide(x)
+    y = functional.layer_norm(wide, (x.shape[-1],), _wide(w), _wide(b), eps)
+    return y.to(x.dtype), wide.mean(-1), torch.rsqrt(wide.var(-1, correction=0) + eps)
 
 
 def matmul(x: Tensor, w: Tensor, bias: Tensor, r: Tensor) -> Tensor:
