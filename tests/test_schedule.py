@@ -221,6 +221,16 @@ def test_unaligned_and_strided_accesses_move_single_elements() -> None:
     assert access_form(kernel, doubled, "i", 4).width == 1
 
 
+@pytest.mark.parametrize(("cols", "width"), [(64, 4), (6, 2), (None, 1)])
+def test_rows_of_a_contiguous_workspace_are_aligned_only_if_its_dims_say_so(cols: int | None, width: int) -> None:
+    kernel = kernels.row_softmax(F32, 64, 4, aligned=True)
+    dims = (kernels.size("M"), kernels.size("N") if cols is None else integer(cols))
+    space = replace(kernel.buffers["x"], dims=dims, role="workspace")
+    args = tuple(a for a in kernel.args if a.name != "x_s0")
+    kernel = replace(kernel, buffers={**kernel.buffers, "x": space}, args=args)
+    assert access_form(kernel, first_load(kernel), "n", 4).width == width
+
+
 def test_a_predicate_that_cuts_a_run_moves_single_elements() -> None:
     kernel = kernels.vector_add(F32)
     op = first_load(kernel)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
-from kgen.ir import Kernel, LoadTile, Loop, Store
+from kgen.ir import Buffer, Kernel, LoadTile, Loop, Store
 from kgen.schedule_demand import tile_axes_of
 from kgen.schedule_homes import operations
 from kgen.terms import Apply, Cast, Const, Expr, Pos, Size, Start, apply, integer
@@ -84,11 +84,24 @@ def access_form(kernel: Kernel, op: LoadTile | Store, axis: str | None, run: int
     ):
         return scalar
     width = gcd(run, ACCESS_BYTES // buffer.dtype.bytes, divisor(kernel, Start(op.index[0].dtype, axis)))
-    for term in unit.scalar:
+    for term in (*unit.scalar, *_contiguous_strides(kernel, buffer)):
         width = gcd(width, divisor(kernel, term))
     if width == 1:
         return scalar
     return _with_bound(kernel, op, axis, width) or scalar
+
+
+def _contiguous_strides(kernel: Kernel, buffer: Buffer) -> list[Expr]:
+    """Return the strides of a buffer that has none as arguments: products of the later dims, aligned only by chance."""
+    passed = {a.dim for a in kernel.args if a.kind == "stride" and a.buffer == buffer.name}
+    strides: list[Expr] = []
+    for dim in range(len(buffer.dims)):
+        if dim != buffer.unit and dim not in passed:
+            stride: Expr = integer(1)
+            for later in buffer.dims[dim + 1 :]:
+                stride = apply("mul", stride, later)
+            strides.append(stride)
+    return strides
 
 
 def _others(op: LoadTile | Store, unit: int) -> list[Expr]:

@@ -7,6 +7,7 @@ from tests.emit.kernels import arguments, both, cast, get, integer, less, pos, r
 from kgen.ir import (
     Assign,
     Buffer,
+    Combine,
     Dot,
     GridAxis,
     Init,
@@ -20,7 +21,7 @@ from kgen.ir import (
     TileAxis,
     TileReduce,
 )
-from kgen.terms import Const, Param, Var, apply
+from kgen.terms import Const, Get, Param, Var, apply
 from kgen.types import BF16, BOOL, F16, F32, F64, I32, I64, U8, DType
 
 S1 = Label(("s1",), "state")
@@ -200,6 +201,45 @@ def integer_folds(dtype: DType = I32, rows: int = 2, cols: int = 256) -> Kernel:
     axes = {"m": TileAxis("m", rows), "n": TileAxis("n", cols)}
     grid = (GridAxis("m", rows, tiles(size("M"), rows)),)
     return Kernel("folds", grid, axes, arguments(buffers, ("M", "N")), buffers, {}, tuple(body), I32)
+
+
+def row_moments(rows: int = 4, cols: int = 64) -> Kernel:
+    """mu[m], m2[m]: mean and sum of squared deviations of x[m, :], merged by Welford's rule, and dev[m, n] = x - mu."""
+    names = {"x": "in", "mu": "out", "m2": "out", "dev": "out"}
+    buffers = {
+        n: Buffer(n, (size("M"), size("N")) if n in ("x", "dev") else (size("M"),), F32, role, None, False)
+        for n, role in names.items()
+    }
+    x, count, mean, m2 = (
+        Var("x_t", F32, ("m", "n")),
+        Var("count", F32, ("m",)),
+        Var("mean", F32, ("m",)),
+        Var("m2", F32, ("m",)),
+    )
+    m_in, n_in = less(pos("m"), size("M")), less(pos("n"), size("N"))
+    state = {f"{side}.{s}": Get(F32, Var(f"{side}.{s}", F32, ())) for side in "ab" for s in ("n", "mu", "M2")}
+    n, share, delta = (Get(F32, Var(v, F32, ())) for v in ("n", "share", "delta"))
+    empty = apply("eq", n, real(0.0), dtype=BOOL)
+    part = apply("where", empty, real(0.0), apply("div", state["b.n"], n), dtype=F32)
+    spread = apply("mul", apply("mul", apply("mul", delta, delta), state["a.n"]), share)
+    merge = (
+        ("n", apply("add", state["a.n"], state["b.n"])),
+        ("share", part),
+        ("delta", apply("sub", state["b.mu"], state["a.mu"])),
+        ("mu", apply("add", state["a.mu"], apply("mul", delta, share))),
+        ("M2", apply("add", apply("add", state["a.M2"], state["b.M2"]), spread)),
+    )
+    here = apply("where", n_in, real(1.0), real(0.0), dtype=F32)
+    body = (
+        LoadTile(LOAD, x, "x", (pos("m"), pos("n")), both(m_in, n_in)),
+        Combine(S1, (count, mean, m2), (here, get(x), real(0.0)), "n", ("n", "mu", "M2"), merge),
+        Store(STORE, "mu", (pos("m"),), get(mean), m_in),
+        Store(STORE, "m2", (pos("m"),), get(m2), m_in),
+        Store(STORE, "dev", (pos("m"), pos("n")), apply("sub", get(x), get(mean)), both(m_in, n_in)),
+    )
+    axes = {"m": TileAxis("m", rows), "n": TileAxis("n", cols)}
+    grid = (GridAxis("m", rows, tiles(size("M"), rows)),)
+    return Kernel("moments", grid, axes, arguments(buffers, ("M", "N")), buffers, {}, body, I32)
 
 
 def middle_sum(a: int = 4, b: int = 16, c: int = 32) -> Kernel:

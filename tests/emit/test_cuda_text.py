@@ -40,6 +40,7 @@ ALL = {
         kernels_edge.squared_product(),
         kernels_edge.gather_rows(),
         kernels_edge.integer_folds(),
+        kernels_edge.row_moments(),
         kernels_edge.middle_sum(),
         kernels_edge.transposed_copy(),
         kernels_edge.merge_parts(),
@@ -156,6 +157,7 @@ def test_literals() -> None:
     assert literal(F32, 0.1) == "0.1f"
     assert literal(F32, float("-inf")) == "-INF"
     assert literal(F64, float("inf")) == "double(INF)"
+    assert literal(F32, float("nan")) == "QUIET_NAN"
     assert literal(I64, -(2**63)) == "(-9223372036854775807LL - 1)"
     assert literal(I32, -5) == "-5"
     assert literal(BOOL, 1) == "true"

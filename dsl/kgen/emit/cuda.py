@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from kgen.emit.grid import decode
 from kgen.emit.header import Header
 from kgen.emit.names import constant_values
 from kgen.emit.render import render
-from kgen.ir import Combine, Kernel, Program
+from kgen.ir import Combine, Kernel, Program, Store
 from kgen.layout import ThreadGroup
 from kgen.schedule import Plan
 from kgen.schedule_homes import operations
@@ -23,14 +24,19 @@ from kgen.terms import Expr, Get, Pos, Start
 
 LINE = 110
 
+# A bit pattern is the one form that nvcc, NVRTC and g++ all take without further headers.
+FLOATS = {
+    "INF": "constexpr float INF = __builtin_bit_cast(float, 0x7f800000);",
+    "QUIET_NAN": "constexpr float QUIET_NAN = __builtin_bit_cast(float, 0x7fc00000);",
+}
+
 HEAD_LOAD = """
 // The N elements at p of which the first `valid` exist, zero for the others: one access where all exist.
 template <int N, class T>
 KG_DEVICE vec<T, N> ldg_head(const T* p, int valid) {
     if (valid >= N) return ldg_vec<N>(p);
     vec<T, N> out;
-    KG_UNROLL
-    for (int j = 0; j < N; ++j) out[j] = ldg_if(p + j, j < valid);
+    KG_UNROLL for (int j = 0; j < N; ++j) out[j] = ldg_if(p + j, j < valid);
     return out;
 }"""
 
@@ -39,8 +45,7 @@ HEAD_STORE = """
 template <int N, class T>
 KG_DEVICE void stg_head(T* p, const vec<T, N>& v, int valid) {
     if (valid >= N) return stg_vec(p, v);
-    KG_UNROLL
-    for (int j = 0; j < N; ++j) stg_if(p + j, v[j], j < valid);
+    KG_UNROLL for (int j = 0; j < N; ++j) stg_if(p + j, v[j], j < valid);
 }"""
 
 
@@ -67,13 +72,12 @@ class KernelView:
 class FileView:
     """What the template sees of a file; every field is final text."""
 
-    title: str
-    doc: str
+    head: tuple[str, ...]
     command: str
     spec_path: str
     spec_hash: str
     statements: tuple[str, ...]
-    infinite: bool
+    constants: tuple[str, ...]
     helpers: tuple[str, ...]
     kernels: tuple[KernelView, ...]
 
@@ -101,13 +105,12 @@ def _print(kernels: tuple[Kernel, ...], plans: tuple[Plan, ...], header: Header)
     return render(
         "cuda/kernel.cu.j2",
         FileView(
-            title=header.title,
-            doc=header.doc,
+            head=tuple(textwrap.wrap(f"{header.title}: {header.doc}", LINE)),
             command=header.command,
             spec_path=header.spec_path,
             spec_hash=header.spec_hash,
             statements=tuple(f"{id}: {text}" for id, text in header.statements),
-            infinite=any("INF" in t for t in texts),
+            constants=tuple(line for name, line in FLOATS.items() if any(name in t for t in texts)),
             helpers=tuple(helpers),
             kernels=views,
         ),
@@ -146,12 +149,13 @@ def _kernel(kernel: Kernel, plan: Plan, merges: Mapping[object, Merge], statemen
 
 def _signature(context: Context, plan: Plan) -> list[str]:
     kernel = context.kernel
+    stored = {op.buffer for op in operations(kernel.body) if isinstance(op, Store)}
     args = []
     for arg in kernel.args:
         name = context.names.arguments[arg.name]
         if arg.kind == "tensor":
             assert arg.buffer is not None
-            const = "const " if kernel.buffers[arg.buffer].role == "in" else ""
+            const = "" if arg.buffer in stored else "const "
             args.append(f"{const}{arg.dtype.cuda}* {name}")
         else:
             args.append(f"{arg.dtype.cuda} {name}")

@@ -14,11 +14,15 @@ from kgen.types import F64
 
 @dataclass(frozen=True)
 class _Fragment:
-    """A thread's part of one operand, in the accumulator's type: `name[depth][register]`. `free` is its other axis."""
+    """A thread's part of one operand, in the accumulator's type: `name[depth][register]`.
+
+    `run` names what one access loads. `free` is the operand's other axis.
+    """
 
     tile: SharedTile
     base: str
     name: str
+    run: str
     width: int
     depth: int
     free: tuple[str, ...]
@@ -45,9 +49,9 @@ def multiply(context: Context, step: Multiply, base_a: str, base_b: str) -> list
 
 def _fragment(context: Context, step: Multiply, tile: SharedTile, base: str, width: int) -> _Fragment:
     free = tuple(a for a in dict.fromkeys((tile.outer, tile.inner)) if a != step.op.contract)
-    name = context.scope.give(f"{context.names.values[tile.name]}_part")
-    context.scope.give(f"{name}_run")
-    return _Fragment(tile, base, name, width, step.step, free, tile.inner == step.op.contract)
+    value = context.names.values[tile.name]
+    name, run = context.scope.give(f"{value}_part"), context.scope.give(f"{value}_run")
+    return _Fragment(tile, base, name, run, width, step.step, free, tile.inner == step.op.contract)
 
 
 def _loads(context: Context, op: Dot, part: _Fragment, at: str) -> list[str]:
@@ -70,7 +74,7 @@ def _load(context: Context, op: Dot, part: _Fragment, nest: Nest, deep: str, u: 
     if part.width == 1:
         value = conversion(to, tile.dtype, f"lds<{tile.dtype.cuda}>({where})")
         return [f"{part.at(context, nest, u or '0')} = {value};"]
-    run = f"{part.name}_run"
+    run = part.run
     index = (f"{u} + j" if u else "j") if part.deep else u or "0"
     if not part.deep:
         nest.within[part.free[0]] = "j"

@@ -33,7 +33,7 @@ class CudaPrinter(Printer):
 
 
 def literal(dtype: DType, value: int | float | bool) -> str:
-    """Return a literal of `dtype`; infinities by the name INF, which the file defines."""
+    """Return a literal of `dtype`; infinities and NaN by the names INF and QUIET_NAN, which the file defines."""
     if dtype.kind == "bool":
         return "true" if value else "false"
     if not dtype.is_float:
@@ -44,7 +44,7 @@ def literal(dtype: DType, value: int | float | bool) -> str:
         sign = "-" if value < 0 else ""
         return f"{sign}INF" if dtype is F32 else f"{sign}double(INF)"
     if math.isnan(value):
-        return "NAN" if dtype is F32 else "double(NAN)"
+        return "QUIET_NAN" if dtype is F32 else "double(QUIET_NAN)"
     return f"{float(value)!r}{'f' if dtype is F32 else ''}"
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kgen.emit.cuda_expr import CudaPrinter, literal
-from kgen.emit.cuda_scope import PRODUCT, Context, Nest, byte_address, indented, unrolled
+from kgen.emit.cuda_scope import PRODUCT, Context, Nest, block, byte_address, indented, unrolled
 from kgen.emit.printer import Text
 from kgen.ir import Combine, TileReduce
 from kgen.schedule_homes import defined
 from kgen.schedule_steps import Fold, Scratch
-from kgen.terms import Expr, Get, Var
+from kgen.terms import Apply, Expr, Get, Var, walk
 from kgen.types import DType
 
 # any and all join by | and &: the short-circuit operators would let some lanes skip a shuffle.
@@ -69,6 +69,7 @@ def fold(context: Context, step: Fold, merge: Merge | None, bases: tuple[str, ..
     declared = [f"{context.declaration(v)};" for v in dsts if looped]
     body = [*_registers(context, op, nest, how, part, typed), *_lanes(step, how, part)]
     if not step.scratch:
+        body += _same_for_all(step, how, part)
         return [*declared, *nest.lines([*body, *_results(nest, how, part, looped)])]
     write = nest.lines([*body, *_write_parts(context, step, nest, how, part, bases)])
     again = Nest(context, dsts[0].axes)
@@ -128,8 +129,24 @@ def _lanes(step: Fold, how: _Folding, part: str) -> list[str]:
     if step.lanes == 1:
         return []
     stride = step.group.stride
-    head = f"KG_UNROLL for (int bit = {stride}; bit < {stride * step.lanes}; bit *= 2) "
-    return [head + f"{part} = {how.join(part, how.shuffled(part))};"]
+    head = f"KG_UNROLL for (int bit = {stride}; bit < {stride * step.lanes}; bit *= 2)"
+    return block(head, [f"{part} = {how.join(part, how.shuffled(part))};"])
+
+
+def _same_for_all(step: Fold, how: _Folding, part: str) -> list[str]:
+    """Rounding makes a merge of floats depend on the order of its arguments, which differs between lanes: take the
+    first lane's result, so that all copies of a value are equal."""
+    if not isinstance(step.op, Combine) or step.lanes == 1 or not _rounds(step.op):
+        return []
+    others = (step.lanes - 1) * step.group.stride
+    first = f"threadIdx.x % 32 & ~{others}"
+    return [f"{part} = {how.dtype}{{{', '.join(f'shfl_idx({part}.{s}, {first})' for s in step.op.states)}}};"]
+
+
+def _rounds(op: Combine) -> bool:
+    exact = ("where", "maximum", "minimum", "neg", "abs")
+    nodes = [e for _, root in op.merge for e in walk(root)]
+    return any(isinstance(e, Apply) and e.dtype.is_float and e.fn not in exact for e in nodes)
 
 
 def _results(nest: Nest, how: _Folding, part: str, looped: bool) -> list[str]:
@@ -175,7 +192,7 @@ def _write_parts(
         f"sts<{s.dtype.cuda}>({_slot(context, nest, s, base, row, axes)}, {part}{name});"
         for s, base, name in zip(step.scratch, bases, how.fields, strict=True)
     ]
-    return [f"if ({' && '.join(owner)}) {{", *indented(stores), "}"] if owner else stores
+    return block(f"if ({' && '.join(owner)})", stores) if owner else stores
 
 
 def _read_parts(step: Fold, nest: Nest, how: _Folding, part: str, bases: tuple[str, ...], typed: str) -> list[str]:

@@ -17,14 +17,16 @@ AND = 3  # binds tighter than &&
 
 
 def pointer(context: Context, op: LoadTile | Store, parts: Address) -> tuple[list[str], str]:
-    """Return the lines that declare a pointer to the tile, and its name; no lines if it is the buffer's own."""
+    """Return the lines that declare a pointer to the tile, and its text; no lines for a single element."""
     base = context.names.arguments[op.buffer]
     if not parts.base:
         return [], base
+    terms = [Nest(context, ()).text(scalar_product(t), 10) for t in grouped(parts.base)]
+    if not parts.tile:
+        return [], summed([base, *terms])
     dtype = context.kernel.buffers[op.buffer].dtype
     const = "const " if isinstance(op, LoadTile) else ""
-    name = context.scope.give(f"{base}_tile")
-    terms = [Nest(context, ()).text(scalar_product(t), 10) for t in grouped(parts.base)]
+    name = context.scope.give(f"{base}_ptr")
     return [f"{const}{dtype.cuda}* {name} = {summed([base, *terms])};"], name
 
 

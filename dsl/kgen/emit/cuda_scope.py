@@ -21,8 +21,8 @@ _VOCABULARY = frozenset(
         r"\w+",
         """ldg ldg_if ldg_vec ldg_vec_if ldg_head stg stg_if stg_vec stg_vec_if stg_head lds sts lds_vec sts_vec vec kg
         u16 u32 u64 f32 f64 sync_threads sync_warp shfl_xor shfl_down shfl_idx ballot any_sync all_sync to_f32 from_f32
-        convert ex2 lg2 max_nan min_nan max_num min_num ceil_div atomic_add atomic_max atomic_min INF NAN smem warpSize
-        turn first part bit warp item j u exp log sqrt sin cos erf tanh floor ceil fabs fmaf fma pow""",
+        convert ex2 lg2 max_nan min_nan max_num min_num ceil_div atomic_add atomic_max atomic_min INF QUIET_NAN NAN
+        smem warpSize turn first bit warp item j u exp log sqrt sin cos erf tanh floor ceil fabs fmaf fma pow""",
     )
 )
 
@@ -76,7 +76,7 @@ class Context:
         tables = (names.arguments, names.constants, names.position, names.start, names.values)
         scope = Scope(name for table in tables for name in table.values())
         groups = {g.name: scope.give(g.name) for g in threads.groups}
-        return cls(kernel, threads, names, scope, groups, {a: scope.give(f"{a}_i") for a in kernel.tile_axes})
+        return cls(kernel, threads, names, scope, groups, {a: scope.give(f"i_{a}") for a in kernel.tile_axes})
 
     def whole(self, axis: str) -> bool:
         """Return whether a tile axis starts at 0, so that offset and position are one."""
@@ -180,7 +180,7 @@ class Nest:
         """Return the place of the current element in its tile."""
         if self.parent is not None and axis not in self.axes:
             return self.parent.offset(axis)
-        if self._loops(axis):
+        if self._loops(axis) and self._element(axis).code != self.index[axis]:
             self.offsets.add(axis)
             return self._stepped(Text(self.context.names.values[f"off.{axis}"]), axis)
         return self._stepped(self._element(axis), axis)
@@ -266,10 +266,14 @@ def indented(lines: Iterable[str]) -> list[str]:
 def unrolled(index: str, count: int, body: list[str], step: int = 1, first: int = 0) -> list[str]:
     """Return an unrolled loop over first <= index < count."""
     move = f"++{index}" if step == 1 else f"{index} += {step}"
-    head = f"KG_UNROLL for (int {index} = {first}; {index} < {count}; {move}) "
-    if len(body) == 1 and len(head) + len(body[0]) <= SHORT:
-        return [head + body[0]]
-    return [head + "{", *indented(body), "}"]
+    return block(f"KG_UNROLL for (int {index} = {first}; {index} < {count}; {move})", body)
+
+
+def block(head: str, body: list[str]) -> list[str]:
+    """Return a loop or condition: one line if its body is a short statement, else a braced block."""
+    if len(body) == 1 and len(head) + 1 + len(body[0]) <= SHORT:
+        return [f"{head} {body[0]}"]
+    return [head + " {", *indented(body), "}"]
 
 
 def byte_address(base: str, terms: list[str], itemsize: int) -> str:
@@ -279,4 +283,4 @@ def byte_address(base: str, terms: list[str], itemsize: int) -> str:
     whole = " + ".join(terms)
     if itemsize == 1:
         return f"{base} + {whole}"
-    return f"{base} + {whole if whole.isidentifier() else f'({whole})'} * {itemsize}"
+    return f"{base} + {f'({whole})' if ' + ' in whole else whole} * {itemsize}"

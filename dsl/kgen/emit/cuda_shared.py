@@ -5,7 +5,7 @@ from __future__ import annotations
 from kgen.emit.address import Address, address
 from kgen.emit.cuda_expr import CudaPrinter
 from kgen.emit.cuda_memory import element, place, pointer, run_of
-from kgen.emit.cuda_scope import SUM, Context, Nest, byte_address, indented, unrolled
+from kgen.emit.cuda_scope import SUM, Context, Nest, block, byte_address, indented, unrolled
 from kgen.emit.printer import Text
 from kgen.ir import Let, LoadTile
 from kgen.schedule_access import Form
@@ -41,7 +41,7 @@ def spill(context: Context, step: Spill, base: str) -> list[str]:
         body = [f"vec<{tile.dtype.cuda}, {step.width}> {run};", *fill, f"sts_vec({at}, {run});"]
     owner = context.owner(var.axes)
     lines = nest.lines(body)
-    return lines if not owner else [f"if ({' && '.join(owner)}) {{", *indented(lines), "}"]
+    return block(f"if ({' && '.join(owner)})", lines) if owner else lines
 
 
 class _Turn:
