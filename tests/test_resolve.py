@@ -16,38 +16,13 @@ from kgen.spec import load
 from kgen.terms import Apply, Cast, Const, Expr, Load, Param, Pos, Reduce, Ref, Size, walk
 from kgen.types import BF16, BOOL, DTYPES, F16, F32, F64, I32, I64, U8, DType
 from marked_errors import errors
+from resolve_cases import GOOD, run, spec_text
 
 SPECS = [
     *sorted(p for p in resources.path("specs").glob("*.yaml") if p.stem != "predicates"),
     *sorted((Path(__file__).parent / "specs").glob("worked_*.yaml")),
 ]
 T = {"T": BF16}
-
-
-def spec_text(compute: str, extra: str = "", tensors: str = "") -> str:
-    """Return a spec over axes b, m, n with one statement or more."""
-    lines = "\n".join(f"  {line}" for line in compute.split("\n"))
-    return f"""\
-kernel: test
-dtypes: {{T: [bf16, f16, f32, f64]}}
-axes: {{b: {{extent: B}}, m: {{extent: M}}, n: {{extent: N, tile: 64, stream: true}}}}
-tensors:
-  x: {{dims: [b, m, n], dtype: T}}
-  w: {{dims: [n], dtype: f32}}
-  u: {{dims: [n], dtype: u8, values: index(16)}}
-  j: {{dims: [b, m], dtype: i64, values: index(N)}}
-  c: {{dims: [b, m, n], dtype: bool}}
-{tensors}
-  y: {{dims: [b, m], dtype: T, out: true}}
-params: {{a: {{dtype: f32, default: 1 / sqrt(N)}}, k: {{dtype: i64, default: 3}}}}
-{extra}
-compute: |
-{lines}
-"""
-
-
-def run(text: str, dtype: DType = BF16) -> Math:
-    return resolve(load(text), {"T": dtype})
 
 
 def value(expression: str, dtype: DType = BF16, extra: str = "") -> Expr:
@@ -138,6 +113,11 @@ def test_reductions_of_f64_are_f64() -> None:
 def test_a_record_that_computes_in_floats_gets_floats() -> None:
     reduction = value("mean[n](u[n])")
     assert isinstance(reduction, Reduce) and reduction.arg == Cast(F32, U)
+
+
+def test_summing_booleans_counts_them() -> None:
+    reduction = value("sum[n](c[b, m, n])")
+    assert isinstance(reduction, Reduce) and reduction.dtype is I32 and reduction.arg.dtype is I32
 
 
 def test_a_store_casts_outermost() -> None:
@@ -357,159 +337,6 @@ def test_left_sides_that_miss_or_repeat_elements_are_refused() -> None:
         assert "cannot show" in fails_to_store(
             f"y[{index}, g]" if "g" not in index else f"y[{index}]", "[Q, g]" if "g" not in index else "[Q]"
         )
-
-
-# -- errors of statements
-
-GOOD = "y[b, m] = sum[n](x[b, m, n])"
-STATEMENTS: list[tuple[str, str, str | None]] = [
-    ("y[b, m] = sum[n](«xx[b, m, n]»)", "unknown tensor 'xx'", "did you mean 'x'?"),
-    ("val = x[b, m, n]\ny[b, m] = sum[n](«vol»)", "unknown name 'vol'", "did you mean 'val'?"),
-    ("y[b, m] = sum[«k2»](x[b, m, n])", "unknown axis 'k2'", None),
-    ("y[b, m] = «smu[n](x[b, m, n])»", "unknown reduction 'smu'", "did you mean 'sum'?"),
-    ("y[b, m] = «ext(j[b, m])»", "unknown function 'ext'", "did you mean 'exp'?"),
-    ("y[b, m] = «sum(j[b, m])»", "'sum' is a reduction", "name the axis it reduces: sum[n](...)"),
-    ("y[b, m] = «w(m)»", "'w' is a tensor: write w[...] with square brackets", None),
-    ("y[b, m] = «j»", "'j' is a tensor: write j[...] for an element of it", None),
-    ("y[b, m] = «w[b, m]»", "'w' has 1 dimensions, and 2 indices are given", None),
-    ("y[b, m] = x[b, m, «w[m]»]", "expected an integer, not a value of type f32", None),
-    ("y[b, m] = x[b, m, «n»]", "the axis 'n' is neither on the left side nor reduced here", None),
-    ("y[b, m] = «exp(1, 2)»", "'exp' takes 1 argument, not 2", None),
-    ("y[b, m] = «k and c[b, m, 0]»", "'and' needs bool operands, not i64 and bool", "compare first, such as 'x != 0'"),
-    ("y[b, m] = «c[b, m, 0] + 1»", "'+' needs numbers, not bool and i32", "write where(condition, 1, 0) for a number"),
-    ("y[b, m] = «w[m] >> 2»", "'>>' needs integer operands, not f32 and i32", "write cast[i32](x) to convert"),
-    ("y[b, m] = «where(m, 1, 2)»", "the condition of 'where' must be bool, not i32", None),
-    ("y[b, m] = «c[b, m, 0]»", "a value of type bool cannot be stored in 'y' of type bf16", None),
-    ("y[b, m] = any[n](«x[b, m, n]»)", "'any' cannot reduce values of type f32", "compare first, such as 'x != 0'"),
-    ("y[b, m] = sum[n if «n»](x[b, m, n])", "a guard must be bool, not i32", None),
-    ("y[b, m] = «sum[n, n](x[b, m, n])»", "'sum' reduces over an axis twice", None),
-    ("y[b, m] = «cast[q8](j[b, m])»", "'q8' is no dtype and no type variable", "did you mean 'u8'?"),
-    ("y[b, m] = «cast[bool](j[b, m])»", "a number is not cast to bool", "compare it, such as 'x != 0'"),
-    ("y[b, m] = «T»", "'T' is a type variable", "cast[T](x) converts to it"),
-    ("y[b, m] = «r» + j[b, m]\nr = m + 1", "'r' is used before it is defined, in line 16", None),
-    ("y[b, m] = «y[b, m]» + 1", "the output 'y' is read before the statement that writes it", None),
-    (
-        "y[b, m] = j[b, m]\nv = «y[b, 0]»",
-        "the output 'y' is a value here, and can be read at its own positions only",
-        "write it as on its left side: y[b, m]",
-    ),
-    ("f(t) = «f(t)» + 1\ny[b, m] = f(m)", "'f' calls itself: f -> f", None),
-    ("f(t) = g(t)\ng(t) = «f(t)»\ny[b, m] = f(m)", "'f' calls itself: f -> g -> f", None),
-    ("f(t, u) = t + u\ny[b, m] = «f(m)»", "'f' takes 2 arguments, not 1", "it is f(t, u)"),
-    ("y[b, m] = j[b, m]\n«y»[b, m] = 1", "'y' is defined twice, first in line 15", None),
-    ("v = m\n«v» = m + 1\ny[b, m] = v", "'v' is defined twice, first in line 15", None),
-    ("«m» = 1\ny[b, m] = j[b, m]", "'m' is an axis already", "choose another name"),
-    ("«exp» = 1\ny[b, m] = j[b, m]", "'exp' is a function and cannot be a name", None),
-    ("«y» = m", "'y' is an output: write y[...] = ...", None),
-    ("«w»[n] = 1", "'w' is an input: outputs have out: true", None),
-    ("«yy»[b, m] = 1", "'yy' is no tensor", "did you mean 'y'?"),
-    ("«y»[b] = 1", "'y' has 2 dimensions, and 1 indices are given", None),
-    ("v = m\ny[b, m] = «v[b, m]»", "'v' is a named intermediate: write it without indices", None),
-    ("y[b, m] = «page(m)»", "not built yet: paged axes, which define 'page(...)'", None),
-    ("y[b, m] = «99999999999999999999»", "the integer 99999999999999999999 does not fit 64 bits", None),
-    ("y[b, m] = «1e999»", "the number does not fit 64 bits", "write inf for infinity"),
-    ("y[b, m] = size(«x»)", "'x' is a tensor: write x[...] for an element of it", None),
-    ("y[b, m] = «size(m, n)»", "size(...) takes one axis", None),
-]
-
-
-@pytest.mark.parametrize(("compute", "message", "hint"), STATEMENTS)
-def test_statement_errors(compute: str, message: str, hint: str | None) -> None:
-    found = errors(run, spec_text(compute))
-    assert found[0][0] == message
-    assert hint is None or found[0][1] == hint
-
-
-def test_summing_booleans_counts_them() -> None:
-    reduction = value("sum[n](c[b, m, n])")
-    assert isinstance(reduction, Reduce) and reduction.dtype is I32 and reduction.arg.dtype is I32
-
-
-def test_a_failed_definition_is_reported_once() -> None:
-    assert len(errors(run, spec_text("v = «zz» + 1\nq = v * 2\ny[b, m] = q"))) == 1
-
-
-def test_all_errors_are_reported_in_order() -> None:
-    text = spec_text(
-        "v = «zz» + 1\ny[b, m] = «yy»", "mask: «mm» < 1\nrequire: [«ZZ» > 0]", "  t: {dims: [«q»], dtype: f32}"
-    )
-    assert [m for m, _ in errors(run, text)] == [
-        "there is no axis or size 'q'",
-        "unknown name 'mm'",
-        "unknown size 'ZZ'",
-        "unknown name 'zz'",
-        "unknown name 'yy'",
-    ]
-
-
-EXTRAS: list[tuple[str, str, str | None]] = [
-    ("mask: «m + 1»", "the mask must be bool, not i32", None),
-    ("mask: «M < N»", "the mask names no axis, so it says nothing about any element", None),
-    ("require: [«M + 1»]", "a requirement must be bool, not i32", None),
-    ("require: [«m» < 2]", "'m' is an axis, and here only sizes are known", "use the size it extends over"),
-    ("sizes: {«G»: G + 1}", "the size 'G' is defined by itself, directly or in a circle", None),
-    ("accumulate: {«men»: welford}", "no accumulator offers 'men'", "did you mean 'mean'?"),
-    ("accumulate: {mean: «welfrd»}", "unknown accumulator 'welfrd'", "did you mean 'welford'?"),
-    ("accumulate: {«sum»: welford}", "accumulator 'welford' has no result 'sum'", "it has mean, var"),
-    (
-        "accumulate: {«softmax»: online_softmax_sink}",
-        "accumulator 'online_softmax_sink' needs the operand 'sink'",
-        None,
-    ),
-    (
-        "accumulate: {softmax: {use: online_softmax, «sink»: 1}}",
-        "accumulator 'online_softmax' has no operand 'sink'",
-        None,
-    ),
-    ("casts: {«v»: T}", "'casts' names intermediates, and 'v' is none", None),
-    ("layouts: {«xx»: [m]}", "unknown tensor 'xx'", "did you mean 'x'?"),
-    ("layouts: {w: [«m»]}", "'w' has no such dimension", "write it as in 'dims'"),
-    ("conventions: {empty: «none»}", "expected 'zero' or 'nan', not 'none'", None),
-]
-
-
-@pytest.mark.parametrize(("extra", "message", "hint"), EXTRAS)
-def test_errors_outside_statements(extra: str, message: str, hint: str | None) -> None:
-    ((found, given),) = errors(run, spec_text(GOOD, extra))
-    assert found == message
-    assert hint is None or given == hint
-
-
-TENSORS: list[tuple[str, str]] = [
-    ("  «t»: {dims: [b], dtype: i32}", "the integer tensor 't' needs 'values'"),
-    ("  t: {dims: [b], dtype: i32, values: «normal»}", "'normal' are not values of type i32"),
-    ("  t: {dims: [b], dtype: i32, values: «indx(3)»}", "unknown values 'indx'"),
-    ("  t: {dims: [b], dtype: i32, values: '«index(1, 2)»'}", "'index' takes 1 argument, not 2"),
-    ("  t: {dims: [b], dtype: «f31»}", "'f31' is no dtype and no type variable"),
-    ("  t: {dims: [b], dtype: f32, «fill»: 0}", "'fill' is for outputs (out: true)"),
-    ("  «t»: {dims: [b], dtype: f32, out: true}", "no statement writes the output 't'"),
-    ("  t: {dims: ['«kv[b]»'], dtype: f32}", "not built yet: extents that depend on data"),
-    ("  «m»: {dims: [b], dtype: f32}", "'m' names two things, in 'axes' and in 'tensors'"),
-]
-
-
-@pytest.mark.parametrize(("tensor", "message"), TENSORS)
-def test_errors_of_tensors(tensor: str, message: str) -> None:
-    assert errors(run, spec_text(GOOD, tensors=tensor))[0][0] == message
-
-
-def test_an_axis_that_nothing_uses_is_an_error() -> None:
-    text = spec_text(GOOD).replace("axes: {b:", "axes: {«z»: {extent: Z}, b:")
-    ((message, _),) = errors(run, text)
-    assert message == "no statement uses the axis 'z'"
-
-
-def test_a_mask_over_an_axis_out_of_scope_is_explained() -> None:
-    ((message, hint),) = errors(run, spec_text("v = «sum[n](w[n])»\ny[b, m] = v", "mask: n <= m"))
-    assert message == "the mask relates 'n' to 'm', which is not in scope here"
-    assert hint == "use 'm' in the reduction, or write guards, sum[n if ...](...), for the mask"
-
-
-def test_dtypes_must_be_choices_of_the_spec() -> None:
-    spec = load(spec_text(GOOD))
-    for bad in ({"T": I32}, {}, {"T": F32, "U": F32}):
-        with pytest.raises(SpecError):
-            resolve(spec, bad)
 
 
 # -- all specs
