@@ -90,12 +90,12 @@ def test_integer_and_boolean_folds(dtype: DType, rows: int, threads: int | None,
 @pytest.mark.parametrize(("cols", "threads"), [(64, None), (256, 512)])
 def test_all_threads_hold_the_same_bits_of_a_merged_state(cols: int, threads: int | None, cache_dir: Path) -> None:
     """dev = x - mu is computed by every thread of a row, mu is stored by one: their copies of mu are equal."""
-    x, dev = torch.randn(7, cols - 3) + 5, torch.empty(7, cols - 3)
+    x, dev = torch.randn(7, cols - 3) * torch.randn(7, cols - 3).mul(3).exp(), torch.empty(7, cols - 3)
     mu, m2 = torch.empty(7), torch.empty(7)
     tensors = {"x": x, "mu": mu, "m2": m2, "dev": dev}
     run(kernels_edge.row_moments(4, cols), tensors, {"M": 7, "N": cols - 3}, cache_dir, threads=threads)
     assert torch.equal(dev, x - mu[:, None])
-    torch.testing.assert_close(mu, x.mean(1), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(mu, x.mean(1), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(m2, x.var(1, correction=0) * x.shape[1], rtol=1e-4, atol=1e-4)
 
 
