@@ -148,6 +148,22 @@ template <class T> KG_DEVICE void sts(u32 a, kg::just<T> v) { kg::store(kg::shar
 template <class T, int N> KG_DEVICE vec<T, N> lds_vec(u32 a) { return kg::load<vec<T, N>>(kg::shared_pointer(a)); }
 template <class T, int N> KG_DEVICE void sts_vec(u32 a, const vec<T, N>& v) { kg::store(kg::shared_pointer(a), v); }
 
+// --- asynchronous copies -------------------------------------------------------------------------------------------
+KG_DEVICE void cp_async4(u32 a, const void* p, bool pred = true) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(a), "l"(p), "r"(pred ? 4 : 0) : "memory");
+}
+
+KG_DEVICE void cp_async8(u32 a, const void* p, bool pred = true) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(a), "l"(p), "r"(pred ? 8 : 0) : "memory");
+}
+
+KG_DEVICE void cp_async16(u32 a, const void* p, bool pred = true) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(a), "l"(p), "r"(pred ? 16 : 0) : "memory");
+}
+
+KG_DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int N> KG_DEVICE void cp_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+
 // --- threads -------------------------------------------------------------------------------------------------------
 KG_DEVICE void sync_threads() { __syncthreads(); }
 KG_DEVICE void sync_warp() { __syncwarp(); }

@@ -1,9 +1,10 @@
-"""Memory, shuffles and atomics of kgen.cuh; CASES holds these and the numerics."""
+"""Memory, shuffles and atomics of kgen.cuh; CASES holds these and all others."""
 
 from __future__ import annotations
 
 import torch
 
+from .asynchronous import ASYNC_CASES
 from .case import Case, Tensors, kernel
 from .numerics import NUMERICS
 
@@ -184,4 +185,4 @@ ATOMIC_CASE = Case(
 )
 
 
-CASES = [VECTOR_CASE, SCALAR_CASE, SHUFFLE_CASE, ATOMIC_CASE, *NUMERICS]
+CASES = [VECTOR_CASE, SCALAR_CASE, SHUFFLE_CASE, ATOMIC_CASE, *NUMERICS, *ASYNC_CASES]

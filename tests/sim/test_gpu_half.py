@@ -15,6 +15,7 @@ import pytest
 from kgen import resources
 
 from .faulty import FAULTY
+from .faulty_async import ASYNC
 from .primitives import CASES
 
 ARCHITECTURES = ["sm_80", "sm_90"]
@@ -23,7 +24,7 @@ INCLUDE = resources.path("templates") / "cuda"
 
 def all_kernels() -> str:
     """Return one text with every test kernel that is meant for a GPU (GNU assembler syntax is the simulator's only)."""
-    faulty = [case.text for case in FAULTY if "asm" not in case.text]
+    faulty = [case.text for case in [*FAULTY, *ASYNC] if "asm" not in case.text]
     renamed = [text.replace("faulty(", f"faulty{i}(") for i, text in enumerate(faulty)]
     return "\n".join([*(case.text for case in CASES), *renamed])
 

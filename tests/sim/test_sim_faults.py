@@ -9,8 +9,11 @@ import torch
 
 from kgen import sim
 
-from .faulty import FAULTY, Faulty
+from .faulty import FAULTY as SYNCHRONOUS
+from .faulty import Faulty
+from .faulty_async import ASYNC
 
+FAULTY = [*SYNCHRONOUS, *ASYNC]
 pytestmark = pytest.mark.filterwarnings("error")
 
 
@@ -43,7 +46,7 @@ def test_fault_is_reported(case: Faulty, cache_dir: Path) -> None:
 @pytest.mark.parametrize("case", FAULTY, ids=lambda case: case.name)
 @pytest.mark.parametrize("seed", [None, 5])
 def test_repaired_twin_is_not_flagged(case: Faulty, seed: int | None, cache_dir: Path) -> None:
-    report = run(case, False, cache_dir, sim.Options(workers=2, seed=seed))
+    report = run(case, False, cache_dir, sim.Options(workers=2, seed=seed, lazy=seed is not None))
     assert report.ok, str(report)
 
 

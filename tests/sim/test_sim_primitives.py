@@ -8,6 +8,7 @@ import pytest
 
 from kgen import sim
 
+from .asynchronous import ASYNC_CASES
 from .case import Case, Tensors, mismatch
 from .primitives import CASES, SHUFFLE_CASE
 
@@ -23,6 +24,14 @@ def simulate(case: Case, cache_dir: Path, options: sim.Options | None = None) ->
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.entry)
 def test_primitive(case: Case, cache_dir: Path) -> None:
     report, outputs, inputs = simulate(case, cache_dir)
+    assert report.ok, str(report)
+    assert mismatch(case, outputs, inputs) is None
+
+
+@pytest.mark.parametrize("case", ASYNC_CASES, ids=lambda case: case.entry)
+@pytest.mark.parametrize("seed", [None, 1, 2])
+def test_late_completion_changes_nothing(case: Case, seed: int | None, cache_dir: Path) -> None:
+    report, outputs, inputs = simulate(case, cache_dir, sim.Options(seed=seed, lazy=True))
     assert report.ok, str(report)
     assert mismatch(case, outputs, inputs) is None
 

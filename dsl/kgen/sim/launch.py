@@ -32,7 +32,8 @@ class Options:
 
     workers: OS threads that blocks are spread over. races: check shared memory for races and uninitialised reads.
     outputs: check that every element of an output is written, and by one block. sectors: count 32-byte sectors.
-    seed: None runs threads first come, first served; a number runs them in that random order. time_limit: seconds.
+    seed: None runs threads first come, first served; a number runs them in that random order.
+    lazy: asynchronous operations happen at the last legal moment, with a seed some of them. time_limit: seconds.
     """
 
     workers: int = 2
@@ -40,6 +41,7 @@ class Options:
     outputs: bool = True
     sectors: bool = True
     seed: int | None = None
+    lazy: bool = False
     time_limit: float = 60.0
 
 
@@ -106,6 +108,7 @@ def _settings(grid: int, block: int, smem_bytes: int, options: Options) -> nativ
         check_races=options.races,
         check_outputs=options.outputs,
         count_sectors=options.sectors,
+        lazy=options.lazy,
         seed=0 if options.seed is None else options.seed * 2 + 1,
         time_limit=options.time_limit,
     )

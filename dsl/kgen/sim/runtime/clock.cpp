@@ -1,6 +1,5 @@
 #include "clock.hpp"
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -15,9 +14,42 @@ void advance(Fiber& fiber) {
 }
 
 void point_to(ClockPool& pool, Fiber& fiber, Clock* clock) {
+    ++clock->references;
     if (fiber.view) pool.drop(fiber.view);
     fiber.view = clock;
-    ++clock->references;
+}
+
+void raise(Clock& clock, u32 stamp) {
+    u32& time = clock.of[agent_of(stamp)];
+    time = std::max(time, time_of(stamp));
+}
+
+// What the thread itself did, and what it knows to be done of its own asynchronous operations.
+void add_own(Clock& clock, const Fiber& fiber) {
+    raise(clock, fiber.stamp);
+    for (u32 known : fiber.known) raise(clock, known);
+}
+
+void add_view(Clock& clock, const Clock& view, u32 begin, u32 end) {
+    for (u32 agent = begin; agent < end; ++agent) clock.of[agent] = std::max(clock.of[agent], view.of[agent]);
+}
+
+// The views of `count` fibers, from agent `begin` on. Neighbours mostly share theirs.
+void add_views(Clock& clock, const Fiber* fibers, u32 count, u32 begin, u32 end) {
+    const Clock* seen = nullptr;
+    for (u32 i = 0; i < count; ++i) {
+        if (fibers[i].view == seen) continue;
+        seen = fibers[i].view;
+        add_view(clock, *seen, begin, end);
+    }
+}
+
+void share(ClockPool& pool, Clock* joint, Fiber* fibers, u32 count) {
+    for (u32 i = 0; i < count; ++i) add_own(*joint, fibers[i]);
+    for (u32 i = 0; i < count; ++i) {
+        point_to(pool, fibers[i], joint);
+        advance(fibers[i]);
+    }
 }
 
 }  // namespace
@@ -51,41 +83,29 @@ void ClockPool::drop(Clock* clock) {
 }
 
 void start_clocks(ClockPool& pool, Fiber* fibers, u32 threads) {
-    Clock* clock = nullptr;
+    Agents agents = {threads};
+    Clock* clock = pool.take();
     for (u32 i = 0; i < threads; ++i) {
+        point_to(pool, fibers[i], clock);
         fibers[i].stamp = first_stamp(i);
-        if (fibers[i].view) pool.drop(fibers[i].view);
-        fibers[i].view = nullptr;
+        for (u32 kind = 0; kind < async_kinds; ++kind) {
+            fibers[i].known[kind] = make_stamp(agents.async(static_cast<Async>(kind), i), 0);
+        }
     }
-    clock = pool.take();
-    for (u32 i = 0; i < threads; ++i) point_to(pool, fibers[i], clock);
 }
 
+// Of the threads and of their asynchronous operations nobody knows more than they do themselves.
 void synchronise_block(ClockPool& pool, Fiber* fibers, u32 threads) {
+    Agents agents = {threads};
     Clock* joint = pool.take();
-    for (u32 i = 0; i < threads; ++i) joint->of[i + 1] = time_of(fibers[i].stamp);
-    for (u32 i = 0; i < threads; ++i) {
-        point_to(pool, fibers[i], joint);
-        advance(fibers[i]);
-    }
+    add_views(*joint, fibers, threads, agents.mbarrier(0), agents.nobody());
+    share(pool, joint, fibers, threads);
 }
 
 void synchronise_warp(ClockPool& pool, Fiber* lanes, u32 threads) {
     Clock* joint = pool.take();
-    const Clock* seen = nullptr;
-    for (u32 i = 0; i < warp_size; ++i) {
-        if (lanes[i].view == seen) continue;
-        seen = lanes[i].view;
-        for (u32 agent = 1; agent <= threads; ++agent) joint->of[agent] = std::max(joint->of[agent], seen->of[agent]);
-    }
-    for (u32 i = 0; i < warp_size; ++i) {
-        u32& mine = joint->of[agent_of(lanes[i].stamp)];
-        mine = std::max(mine, time_of(lanes[i].stamp));
-    }
-    for (u32 i = 0; i < warp_size; ++i) {
-        point_to(pool, lanes[i], joint);
-        advance(lanes[i]);
-    }
+    add_views(*joint, lanes, warp_size, 1, Agents{threads}.nobody());
+    share(pool, joint, lanes, warp_size);
 }
 
 }  // namespace kg

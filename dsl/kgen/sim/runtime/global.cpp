@@ -10,7 +10,8 @@ namespace kg {
 namespace {
 
 const char* verb(Access access) {
-    return access == Access::load ? "load" : access == Access::store ? "store" : "atomic update";
+    static const char* const verbs[] = {"load", "store", "atomic update", "cp.async"};
+    return verbs[static_cast<u32>(access)];
 }
 
 std::string element(const Allocation& tensor, u64 offset) {

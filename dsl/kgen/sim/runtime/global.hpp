@@ -5,7 +5,7 @@
 
 namespace kg {
 
-enum class Access : u8 { load, store, atomic };
+enum class Access : u8 { load, store, atomic, copy };  // copy: cp.async, a load that goes to shared memory
 
 // The slow and the failing halves, in global.cpp.
 [[noreturn, gnu::cold]] void bad_global(const void* p, u32 bytes, Access access, u32 line);
@@ -24,7 +24,7 @@ KG_DEVICE void check_global(const void* p, Access access, u32 line) {
     u64 offset = address - tensor.base;
     if (offset >= tensor.bytes || sizeof(T) > tensor.bytes - offset) [[unlikely]] bad_global(p, sizeof(T), access, line);
     Traffic& traffic = w.traffic[slot];
-    if (access == Access::load) {
+    if (access == Access::load || access == Access::copy) {
         traffic.loaded += sizeof(T);
         if (tensor.writer) note_load(tensor, offset, sizeof(T), line);
     } else if (access == Access::store) {

@@ -1,6 +1,7 @@
 // kgen_sim.hpp: the CPU half of kgen.cuh. Include kgen.cuh, not this file.
 #pragma once
 
+#include "async.hpp"
 #include "collective.hpp"
 #include "entry.hpp"
 #include "global.hpp"

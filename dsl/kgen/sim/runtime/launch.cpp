@@ -42,7 +42,7 @@ void reset(Scheduler& s, Launch& launch) {
     reserve_shared(s, options);
     for (Fiber& fiber : s.fibers) fiber.view = nullptr;
     s.clocks.resize(0);
-    s.clocks.resize(options.block);
+    s.clocks.resize(Agents{options.block}.count());
     s.random = options.seed;
     s.barriers = s.collectives = s.blocks = 0;
     s.traffic.assign(launch.allocations.size(), Traffic{});

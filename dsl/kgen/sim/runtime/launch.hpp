@@ -27,6 +27,7 @@ struct Options {
     u32 grid, block, shared_bytes;
     u32 workers;
     u32 check_races, check_outputs, count_sectors;
+    u32 lazy;  // asynchronous operations happen at the last legal moment
     u64 seed;  // 0: first come, first served; else threads run in this random order
     f64 time_limit;  // seconds
 };
@@ -50,6 +51,18 @@ struct Launch {
     std::string report;
 };
 
+struct PendingCopy {
+    const void* source;  // null: zeros
+    u32 address, bytes, time;
+};
+
+// The cp.async operations of one thread.
+struct CopyQueue {
+    u32 issued;               // their number so far: the time of the newest
+    std::vector<u32> groups;  // of each committed group in flight, the time of its last copy
+    std::vector<PendingCopy> pending;
+};
+
 // State of a worker that only the runtime sees.
 struct Scheduler {
     Context main;
@@ -58,13 +71,14 @@ struct Scheduler {
     u16 ready[max_threads];  // a ring
     u32 ready_head, ready_count;
     u32 at_barrier, barrier_line, exited;
-    u64 random;
+    u64 random;  // 0: no chance
     u64 barriers, collectives, blocks;
     Stacks stacks;
     ClockPool clocks;
     unsigned char* shared = nullptr;  // aligned to 1024
     std::vector<unsigned char> shared_memory;
     std::vector<Cell> cells;
+    std::vector<CopyQueue> copies;  // by thread
     std::vector<Traffic> traffic;
     std::vector<Tile> tiles;
     std::vector<u32> tile_owner;  // by loop id: the thread whose calls count in this block, plus one
@@ -78,6 +92,8 @@ const char* name_of(Op op);
 
 void run_block(Worker& worker, u32 block);
 void pass_turn(Worker& worker);  // lets the other ready threads run first
+bool defer(Worker& worker);      // decides whether an asynchronous operation happens later
+u64 next_random(u64& state);
 void run_launch(Launch& launch);
 void check_coverage(Launch& launch);
 

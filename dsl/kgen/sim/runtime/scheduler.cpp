@@ -10,13 +10,13 @@ namespace kg {
 
 thread_local Worker* worker __attribute__((tls_model("initial-exec"))) = nullptr;
 
-namespace {
-
 u64 next_random(u64& state) {  // xorshift64
     state ^= state << 13;
     state ^= state >> 7;
     return state ^= state << 17;
 }
+
+namespace {
 
 void make_ready(Scheduler& s, Fiber& fiber) {
     fiber.wait = Wait::running;
@@ -87,6 +87,7 @@ void prepare_threads(Worker& w) {
     Scheduler& s = *w.scheduler;
     s.ready_head = s.ready_count = s.at_barrier = s.exited = 0;
     std::memset(s.warps, 0, sizeof(s.warps));
+    s.copies.assign(w.threads, CopyQueue{});
     for (u32 i = 0; i < w.threads; ++i) {
         Fiber& fiber = s.fibers[i];
         fiber.index = i;

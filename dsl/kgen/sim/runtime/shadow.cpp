@@ -1,7 +1,5 @@
-// Shared memory's shadow: who wrote and read each granule last (a happens-before race detector), and what was written.
-#include <string>
+#include "shadow.hpp"
 
-#include "launch.hpp"
 #include "shared.hpp"
 
 namespace kg {
@@ -12,10 +10,24 @@ std::string place(u32 offset) {
     return "shared address " + std::to_string(shared_base + offset) + " (byte " + std::to_string(offset) + " of the block's)";
 }
 
-[[noreturn, gnu::cold]] void race(const char* now, const char* earlier, u32 stamp, u32 earlier_line, u32 offset, u32 line) {
+std::string doer(const Worker& w, const char* verb, u32 stamp) {
+    Agents agents = {w.threads};
+    u32 agent = agent_of(stamp);
+    if (agent < agents.copies(0)) return std::string(verb) + " by thread " + std::to_string(agent - 1);
+    if (agent < agents.stores(0)) return "cp.async by thread " + std::to_string(agent - agents.copies(0));
+    if (agent < agents.products(0)) return "TMA store by warp " + std::to_string(agent - agents.stores(0));
+    if (agent < agents.mbarrier(0)) return "wgmma by warp " + std::to_string(agent - agents.products(0));
+    return "TMA load";
+}
+
+[[noreturn, gnu::cold]] void race(const Worker& w, const char* now, const char* earlier, u32 stamp, u32 earlier_line, u32 offset, u32 line) {
     fail("race", line,
-         std::string(now) + " of " + place(offset) + " is not ordered after the " + earlier + " by thread " +
-             std::to_string(agent_of(stamp) - 1) + " at line " + std::to_string(earlier_line));
+         std::string(now) + " of " + place(offset) + " is not ordered after the " + doer(w, earlier, stamp) + " at line " +
+             std::to_string(earlier_line));
+}
+
+[[noreturn, gnu::cold]] void unwritten(const char* verb, u32 offset, u32 line) {
+    fail("uninitialised", line, std::string(verb) + " of " + place(offset) + ", which no thread of the block has written yet");
 }
 
 // Splits every cell so that one granule is `bytes` wide; each part inherits the history of the whole.
@@ -35,17 +47,57 @@ void put_reader(Cell& cell, u32 slot, u32 stamp, u32 line) {
     cell.reader_line[slot] = line;
 }
 
-// A reader that came before me adds nothing to what I stand for, so its slot is mine. If all three are concurrent
-// with me, slots of different warps are worth most: a later writer is ordered after at most one of them by chance.
-void note_reader(Cell& cell, const Fiber& me, u32 line) {
+// A reader that came before the new one adds nothing to what that stands for, so its slot is free. If all three are
+// concurrent, slots of different warps are worth most: a later writer is ordered after at most one of them by chance.
+template <class Before>
+void note_reader(Cell& cell, u32 stamp, u32 line, Before ordered) {
     for (u32 slot = 0; slot < 3; ++slot) {
-        if (cell.reader[slot] == 0 || before(me, cell.reader[slot])) return put_reader(cell, slot, me.stamp, line);
+        if (cell.reader[slot] == stamp) return;
+        if (cell.reader[slot] == 0 || ordered(cell.reader[slot])) return put_reader(cell, slot, stamp, line);
     }
     u32 first = warp_of(cell.reader[0]), second = warp_of(cell.reader[1]), third = warp_of(cell.reader[2]);
-    u32 mine = warp_of(me.stamp);
+    u32 mine = warp_of(stamp);
     if (mine == first || mine == second || mine == third) return;
-    if (first == second) put_reader(cell, 1, me.stamp, line);
-    else if (first == third || second == third) put_reader(cell, 2, me.stamp, line);
+    if (first == second) put_reader(cell, 1, stamp, line);
+    else if (first == third || second == third) put_reader(cell, 2, stamp, line);
+}
+
+template <class Before>
+void check_writer(const Worker& w, const Cell& cell, u32 i, const char* verb, u32 line, Before ordered) {
+    if (cell.writer == 0) [[unlikely]] unwritten(verb, i << w.granule_shift, line);
+    if (!ordered(cell.writer)) [[unlikely]] race(w, verb, "store", cell.writer, cell.writer_line, i << w.granule_shift, line);
+}
+
+template <class Before>
+void overwrite(const Worker& w, Cell& cell, u32 i, u32 stamp, const char* verb, u32 line, Before ordered) {
+    if (cell.writer != 0 && !ordered(cell.writer)) [[unlikely]] {
+        race(w, verb, "store", cell.writer, cell.writer_line, i << w.granule_shift, line);
+    }
+    for (u32 slot = 0; slot < 3; ++slot) {
+        u32 reader = cell.reader[slot];
+        if (reader != 0 && !ordered(reader)) [[unlikely]] {
+            race(w, verb, "load", reader, cell.reader_line[slot], i << w.granule_shift, line);
+        }
+    }
+    cell = Cell{stamp, {0, 0, 0}, line, {0, 0, 0}};
+}
+
+bool all_after(const Actor& actor, u32 stamp) {
+    if (actor.common && actor.common->of[agent_of(stamp)] >= time_of(stamp)) return true;
+    for (u32 lane = 0; lane < actor.count; ++lane) {
+        if (!before(actor.lanes[lane], stamp)) return false;
+    }
+    return true;
+}
+
+struct Range {
+    u32 begin, end;  // cells
+};
+
+Range cells_of(Worker& w, u32 offset, u32 bytes) {
+    u32 width = std::min(bytes & -bytes, 16u);
+    if (width >> w.granule_shift == 0) refine(w, width);
+    return {offset >> w.granule_shift, (offset + bytes) >> w.granule_shift};
 }
 
 }  // namespace
@@ -63,39 +115,55 @@ void bad_shared(u32 address, u32 bytes, bool store, u32 line) {
 
 void shadow_read(u32 offset, u32 bytes, u32 line) {
     Worker& w = *worker;
-    if (bytes >> w.granule_shift == 0) refine(w, bytes);
     const Fiber& me = *w.self;
-    u32 begin = offset >> w.granule_shift, end = begin + (bytes >> w.granule_shift);
+    auto ordered = [&me](u32 stamp) { return before(me, stamp); };
+    auto [begin, end] = cells_of(w, offset, bytes);
     for (u32 i = begin; i < end; ++i) {
         Cell& cell = w.cells[i];
         if (cell.reader[0] == me.stamp) continue;
-        if (cell.writer == 0) [[unlikely]] {
-            fail("uninitialised", line, "load of " + place(i << w.granule_shift) + ", which no thread of the block has written yet");
-        }
-        if (!before(me, cell.writer)) [[unlikely]] {
-            race("load", "store", cell.writer, cell.writer_line, i << w.granule_shift, line);
-        }
-        note_reader(cell, me, line);
+        check_writer(w, cell, i, "load", line, ordered);
+        note_reader(cell, me.stamp, line, ordered);
     }
 }
 
 void shadow_write(u32 offset, u32 bytes, u32 line) {
     Worker& w = *worker;
-    if (bytes >> w.granule_shift == 0) refine(w, bytes);
     const Fiber& me = *w.self;
-    u32 begin = offset >> w.granule_shift, end = begin + (bytes >> w.granule_shift);
+    auto [begin, end] = cells_of(w, offset, bytes);
+    for (u32 i = begin; i < end; ++i) {
+        overwrite(w, w.cells[i], i, me.stamp, "store", line, [&me](u32 stamp) { return before(me, stamp); });
+    }
+}
+
+Actor thread_actor(const Fiber& thread, u32 stamp, const char* verb) { return {&thread, thread.view, 1, stamp, verb}; }
+
+Actor warp_actor(const Fiber* lanes, u32 stamp, const char* verb) {
+    const Clock* common = lanes[0].view;
+    for (u32 lane = 1; lane < warp_size; ++lane) {
+        if (lanes[lane].view != common) common = nullptr;
+    }
+    return {lanes, common, warp_size, stamp, verb};
+}
+
+// A read by a warp stands under the stamps of two lanes, so that no lane can overwrite unnoticed what others read.
+void note_read(Worker& w, const Actor& actor, u32 offset, u32 bytes, u32 line, u32 lane) {
+    auto ordered = [&actor](u32 stamp) { return all_after(actor, stamp); };
+    u32 first = actor.stamp ? actor.stamp : actor.lanes[lane].stamp;
+    u32 second = actor.stamp ? 0 : actor.lanes[lane ^ 1].stamp;
+    auto [begin, end] = cells_of(w, offset, bytes);
     for (u32 i = begin; i < end; ++i) {
         Cell& cell = w.cells[i];
-        if (cell.writer != 0 && !before(me, cell.writer)) [[unlikely]] {
-            race("store", "store", cell.writer, cell.writer_line, i << w.granule_shift, line);
-        }
-        for (u32 slot = 0; slot < 3; ++slot) {
-            u32 reader = cell.reader[slot];
-            if (reader != 0 && !before(me, reader)) [[unlikely]] {
-                race("store", "load", reader, cell.reader_line[slot], i << w.granule_shift, line);
-            }
-        }
-        cell = Cell{me.stamp, {0, 0, 0}, line, {0, 0, 0}};
+        check_writer(w, cell, i, actor.verb, line, ordered);
+        note_reader(cell, first, line, ordered);
+        if (second) note_reader(cell, second, line, ordered);
+    }
+}
+
+void note_write(Worker& w, const Actor& actor, u32 offset, u32 bytes, u32 line, u32 lane) {
+    u32 stamp = actor.stamp ? actor.stamp : actor.lanes[lane].stamp;
+    auto [begin, end] = cells_of(w, offset, bytes);
+    for (u32 i = begin; i < end; ++i) {
+        overwrite(w, w.cells[i], i, stamp, actor.verb, line, [&actor](u32 earlier) { return all_after(actor, earlier); });
     }
 }
 

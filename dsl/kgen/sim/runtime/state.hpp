@@ -55,6 +55,10 @@ struct Cell {
     u32 reader_line[3];
 };
 
+// Kinds of asynchronous operation whose completion a thread waits for by counting groups.
+enum class Async : u8 { copy, store, product };  // cp.async, TMA store, wgmma
+constexpr u32 async_kinds = 3;
+
 enum class Wait : u8 { running, block_barrier, warp_collective, exited };
 enum class Op : u8 { sync_warp, shfl_xor, shfl_down, shfl_idx, ballot, any_sync, all_sync };
 
@@ -69,6 +73,7 @@ struct Fiber {
     Context context;
     u32 index, lane;
     u32 stamp;    // my agent and my present time, as written into cells
+    u32 known[async_kinds];  // stamps: how far I know my own asynchronous operations to be done
     Clock* view;  // what I know of the others
     Warp* warp;
     Wait wait;

@@ -18,7 +18,7 @@ void add_instruction(Worker& w, Access access, u64* addresses, u32 count) {
     u64* end = std::unique(addresses, addresses + count);
     for (u64* sector = addresses; sector != end; ++sector) {
         Traffic& traffic = w.traffic[(*sector * 32 - w.arena) >> w.slot_shift];
-        if (access == Access::load) ++traffic.load_sectors;
+        if (access == Access::load || access == Access::copy) ++traffic.load_sectors;
         else ++traffic.store_sectors;
     }
 }
