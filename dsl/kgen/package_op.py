@@ -127,7 +127,7 @@ def _doc(spec: Spec, math: Math) -> Iterator[str]:
     for p in math.params.values():
         tail = "" if p.default is None else f", default {_written(spec, p)}"
         yield f"{p.name}: {p.dtype}{tail}{', compiled in' if p.static else ''}"
-    yield 'backend: "triton" or "cuda"; by default what OP.use() chose last'
+    yield 'backend: "triton" or "cuda"; by default what OP.use() or KGEN_BACKEND chose, else "triton"'
     yield ""
     yield "Raises kgen.ops.checks.ArgumentError for arguments that do not fit."
 

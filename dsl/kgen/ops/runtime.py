@@ -10,27 +10,23 @@ import json
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from kgen.errors import KgenError
 from kgen.ops import checks
-from kgen.ops.execute import Backend, Launcher, function, listed
+from kgen.ops.execute import Launcher, function, listed
 from kgen.ops.key import Key, bucket, memory_key
-from kgen.ops.plan import LaunchPlan
 from kgen.ops.registry import register
+from kgen.ops.variants import Ready, known_backend, ready_on_gpu
 
-BACKENDS = ("triton", "cuda")
 DEFAULT_BACKEND = "triton"  # until both are measured on a machine
 ENVIRONMENT = "KGEN_BACKEND"
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(NamedTuple):
     """The arguments of a call: inputs, values of all sizes, choices of the type variables, parameters as given."""
 
     inputs: tuple[Tensor, ...]
@@ -45,13 +41,19 @@ class Op:
 
     `folder` holds its manifest and texts. The generated function `sizes` takes the inputs and the sizes that no shape
     binds, checks them, and returns (all sizes, type choices); `params` takes all sizes and the parameters given, and
-    returns all parameters. Both return values in the order of the manifest.
+    returns all parameters. Both return values in the order of the manifest. With `ready`, which stands in for
+    `kgen.ops.variants.ready_on_gpu`, the op is private: it is not registered with torch.
     """
 
     def __init__(
-        self, folder: Path, sizes: Callable[..., Any], params: Callable[..., Any] | None = None, *, shared: bool = True
+        self,
+        folder: Path,
+        sizes: Callable[..., Any],
+        params: Callable[..., Any] | None = None,
+        *,
+        ready: Callable[..., Ready] | None = None,
     ) -> None:
-        self.folder, self.sizes, self.params = folder, sizes, params
+        self.folder, self.sizes, self.params, self._ready = folder, sizes, params, ready or ready_on_gpu
         self.manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         self.name: str = self.manifest["name"]
         self.inputs = [t for t in self.manifest["tensors"] if not t["out"]]
@@ -63,14 +65,12 @@ class Op:
         self._prepare_call()
         self._launchers: dict[tuple[Any, ...], Launcher] = {}
         self._compiling = threading.Lock()
-        if shared:
+        if ready is None:
             register(self.name, self.manifest, self.run, self.eager, self.fake, folder)
 
     def use(self, backend: str, source: str = "backend") -> None:
         """Make "triton" or "cuda" the backend of the calls that choose none."""
-        if backend not in BACKENDS:
-            raise KgenError(f"{source} is '{backend}'; it must be {' or '.join(BACKENDS)}")
-        self.backend = backend
+        self.backend = known_backend(backend, source)
 
     def _prepare_call(self) -> None:
         """Compile what every call needs: places of arguments, shapes of outputs, the static parts of the key."""
@@ -174,9 +174,13 @@ class Op:
         if found is None:
             key = self._key(bound.types, static, memory)
             with self._compiling:
-                found = self._launchers.get(wanted) or self._prepare(key, backend, device)
+                found = self._launchers.get(wanted) or self._made_ready(key, backend, device)
                 self._launchers[wanted] = found
         return found
+
+    def _made_ready(self, key: Key, backend: str, device: int) -> Launcher:
+        plan, runner, programs = self._ready(self.folder, self.manifest, key, backend, device)
+        return Launcher(plan, self.names, self.scalars, runner, programs)
 
     def _key(self, types: tuple[str, ...], static: tuple[Any, ...], memory: tuple[Any, ...]) -> Key:
         """Return the key in the manifest's names and order."""
@@ -195,29 +199,6 @@ class Op:
         tensors = self._all(bound.inputs, self._outputs(bound))
         memory = memory_key(list(zip(self.names, tensors, self._fast, strict=True)))
         return self._key(bound.types, self._static(*self._scalars(bound)), memory)
-
-    def _prepare(self, key: Key, backend: str, device: int) -> Launcher:
-        if backend not in BACKENDS:
-            raise KgenError(f"backend is '{backend}'; it must be {' or '.join(BACKENDS)}")
-        if torch.cuda.is_current_stream_capturing():
-            raise KgenError(
-                f"{self.name}: the first call with these types, static sizes or layouts cannot be captured in a CUDA "
-                "graph, as it compiles and loads the kernels; make one such call before the capture"
-            )
-        gpu = torch.cuda.get_device_properties(device)
-        plan, runner = self._made_ready(key, backend, f"sm_{gpu.major}{gpu.minor}")
-        return Launcher(plan, self.names, self.scalars, runner, 2 * gpu.multi_processor_count)
-
-    def _made_ready(self, key: Key, backend: str, arch: str) -> tuple[LaunchPlan, Backend]:
-        from kgen.ops import prepare  # compilers and launchers, wanted only at the first call of a variant
-
-        for v in self.manifest["variants"]:
-            if backend in v and Key.from_json(v["key"]).serves(key):
-                plan = LaunchPlan.from_json(v[backend]["launch"])
-                return plan, prepare.packaged(self.folder / v[backend]["file"], plan, backend, arch)
-        from kgen.ops import on_demand
-
-        return on_demand.verified_variant(self.folder, key, backend, arch)
 
 
 class _Maker:
