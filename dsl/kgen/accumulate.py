@@ -7,12 +7,13 @@ of a fold, `sum[n](softmax[n](s) * v)`, becomes one more sum carried by that fol
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kgen import accumulators
 from kgen.accumulators import Record
 from kgen.algebra import conjunction, conjuncts, factors, fold, product, signed_sum, substitute, terms
 from kgen.math import Math, Stmt
+from kgen.source import Span
 from kgen.terms import (
     Apply,
     Cast,
@@ -59,6 +60,7 @@ class Fold:
     carried: tuple[Carried, ...]
     operands: Operands
     weight: Expr | None = None  # the weight of an element under the final state, 0 outside the guard
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ class _Accumulate:
         axes = self._ordered(inner - frozenset(e.axes))
         name = f"f{len(self.folds) + 1}"
         states = tuple(Var(f"{name}.{s.name}", s.dtype, axes) for s in typed.states)
-        found = Fold(name, typed, e.axes, guard, source, arg, states, (), operands)
+        found = Fold(name, typed, e.axes, guard, source, arg, states, (), operands, span=e.span)
         if typed.weight is not None:
             found = replace(found, weight=self._select(found, _put(typed.weight, self._names(found))))
         self.folds.append(found)

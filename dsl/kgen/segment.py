@@ -8,83 +8,92 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kgen.algebra import TRUE, conjuncts, fold, substitute
+from kgen.algebra import TRUE, conjuncts, fold, substitute, times
 from kgen.index import Facts
-from kgen.intervals import Pieces
-from kgen.ir import Guarded, Kernel, Let, LoadTile, Loop, Op, Segment
+from kgen.ir import Guarded, Kernel, Let, LoadTile, Loop, Op, Segment, TileReduce
 from kgen.ir_walk import map_op, ops, reads, writes
-from kgen.mask import SegmentBounds, bounds_of, segments, tile_interval
-from kgen.terms import Const, Expr, Get, Var
+from kgen.mask import SegmentBounds, bounds_between, segments, tile_interval
+from kgen.terms import Const, Expr, Get, Var, free_axes
 from kgen.types import BOOL
 
 
 def cut(kernel: Kernel, facts: Facts) -> Kernel:
     """Return the kernel with its loops cut into segments. `facts` hold at every valid position."""
-    body = tuple(_cut_op(op, kernel, facts, frozenset()) for op in kernel.body)
+    body = tuple(_cut_op(op, kernel, facts) for op in kernel.body)
     return replace(kernel, body=remove_dead(body))
 
 
-def _cut_op(op: Op, kernel: Kernel, facts: Facts, inside: frozenset[str]) -> Op:
+def _cut_op(op: Op, kernel: Kernel, facts: Facts) -> Op:
     if not isinstance(op, Loop):
         return op
-    inner = inside | {op.axis}
-    bodies = [tuple(_cut_op(o, kernel, facts, inner) for o in s.body) for s in op.segments]
+    bodies = [tuple(_cut_op(o, kernel, facts) for o in s.body) for s in op.segments]
     if op.guarded is None:
         kept = tuple(replace(s, body=b) for s, b in zip(op.segments, bodies, strict=True))
         return replace(op, segments=kept)
     found = _segments(op, op.guarded, kernel, facts)
-    return replace(op, segments=tuple(_segment(b, op.guarded, bodies[0]) for b in found), guarded=None)
+    return replace(op, segments=tuple(_segment(b, op.guarded, bodies[0], kernel) for b in found), guarded=None)
 
 
 def _segments(loop: Loop, g: Guarded, kernel: Kernel, facts: Facts) -> tuple[SegmentBounds, ...]:
     extent = kernel.extents[loop.axis]
     others = {a: t.size for a, t in kernel.tile_axes.items() if a != loop.axis}
     tiles = {a: tile_interval(a, size, kernel.extents[a]) for a, size in others.items()}
-    bounds = bounds_of(g.hull, loop.axis, extent, tiles, facts)
-    if g.hull != g.interior:
-        inner = bounds_of(g.interior, loop.axis, extent, tiles, facts)
-        bounds = replace(bounds, pieces=_paired(bounds.pieces, inner.pieces))
+    bounds = bounds_between(g.hull, g.interior, loop.axis, extent, tiles, facts)
     upper = None if g.hi == extent else g.hi
     return segments(bounds, tile=loop.tile, lower=g.lo, upper=upper)
 
 
-def _paired(hull: Pieces, inner: Pieces) -> Pieces:
-    """Interiors belong to the hull piece of the same number; where the pieces do not match, all tiles are masked."""
-    if len(hull) == len(inner):
-        return tuple(replace(h, interior=i.interior) for h, i in zip(hull, inner, strict=True))
-    return tuple(replace(h, interior=replace(h.hull, hi=h.hull.lo)) for h in hull)
-
-
-def _segment(b: SegmentBounds, g: Guarded, body: tuple[Op, ...]) -> Segment:
+def _segment(b: SegmentBounds, g: Guarded, body: tuple[Op, ...], kernel: Kernel) -> Segment:
     known: tuple[Expr, ...] = () if b.kind == "masked" else g.guards
     if b.kind == "plain" and g.validity is not None:
         known = (*known, g.validity)
-    return Segment(b.lo, b.hi, b.kind, assume(body, known))
+    return Segment(b.lo, b.hi, b.kind, assume(body, known, kernel))
 
 
-def assume(body: tuple[Op, ...], known: tuple[Expr, ...]) -> tuple[Op, ...]:
+def assume(body: tuple[Op, ...], known: tuple[Expr, ...], kernel: Kernel) -> tuple[Op, ...]:
     """Put true for conditions known to hold, fold, and drop variables that became constants."""
     values: dict[Expr, Expr] = dict.fromkeys((c for k in known for c in conjuncts(k)), TRUE)
-    return _assume(body, values) if values else body
+    return _assume(body, values, kernel) if values else body
 
 
-def _assume(body: tuple[Op, ...], values: dict[Expr, Expr]) -> tuple[Op, ...]:
+def _assume(body: tuple[Op, ...], values: dict[Expr, Expr], kernel: Kernel) -> tuple[Op, ...]:
     kept: list[Op] = []
     for op in body:
         new = _without_true(map_op(op, lambda e: fold(substitute(e, values))))
         if isinstance(new, Loop):
-            new = replace(new, segments=tuple(replace(s, body=_assume(s.body, values)) for s in new.segments))
-        if isinstance(new, Let) and _replaceable(new):
-            values[Get(new.dst.dtype, new.dst)] = new.expr
-        else:
-            kept.append(new)
+            new = replace(new, segments=tuple(replace(s, body=_assume(s.body, values, kernel)) for s in new.segments))
+        for part in _narrowed(new, kernel) if isinstance(new, TileReduce) else (new,):
+            if isinstance(part, Let) and _replaceable(part):
+                values[Get(part.dst.dtype, part.dst)] = part.expr
+            else:
+                kept.append(part)
     return tuple(kept)
 
 
+def _narrowed(op: TileReduce, kernel: Kernel) -> tuple[Op, ...]:
+    """Reduce over what a mask leaves: fewer axes than it had are reduced first and spread out afterwards."""
+    free = free_axes(op.src)
+    if op.axis not in free:
+        return (_of_equals(op, kernel.tile_axes[op.axis].size),)
+    left = tuple(a for a in op.dst.axes if a in free)
+    if left == op.dst.axes:
+        return (op,)
+    alone = Var(f"{op.dst.name}_alike", op.dst.dtype, left)
+    return replace(op, dst=alone), Let(op.label, op.dst, Get(alone.dtype, alone))
+
+
+def _of_equals(op: TileReduce, count: int) -> Let:
+    """Return the reduction of `count` equal elements: a count of elements in a tile of which none is masked."""
+    if op.op != "sum":
+        return Let(op.label, op.dst, op.src)
+    factor = Const(op.src.dtype, float(count) if op.src.dtype.is_float else count)
+    return Let(op.label, op.dst, times(op.src, factor))
+
+
 def _replaceable(op: Let) -> bool:
-    """A mask that became true, or a select that became its argument, needs no variable of its own."""
+    """A constant, or a select that became its argument, needs no variable of its own."""
     if isinstance(op.expr, Const):
-        return op.expr.dtype is BOOL
+        return not op.dst.axes or op.expr.dtype is BOOL
     return isinstance(op.expr, Get) and op.expr.var.axes == op.dst.axes
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from kgen.algebra import ceil_div, fold, less, substitute
-from kgen.configure import Config
+from kgen.configure import AxisConfig, Config
 from kgen.errors import KgenError
 from kgen.index import Facts, Range, prove
 from kgen.ir import GridAxis, TileAxis
@@ -28,6 +28,7 @@ class Frame:
     spec: Specialisation
     config: Config
     backend: str
+    serial: Mapping[str, str] = field(default_factory=dict)  # axes that walk another one position by position
 
     def axis(self, name: str) -> Axis:
         return self.math.axes[name]
@@ -68,8 +69,30 @@ class Frame:
             return None
         return less(Pos(I32, name), self.axis(name).extent)
 
-    def tile_axes(self) -> dict[str, TileAxis]:
+    @cached_property
+    def tile(self) -> dict[str, TileAxis]:
+        """Return the axes of tile values with their sizes, in the spec's order."""
         return {a: TileAxis(a, self.size(a)) for a in self.math.axes if self.size(a) > 1}
+
+    def walked_singly(self, axis: str) -> tuple[str, Frame]:
+        """Return the name of an axis that walks the positions of `axis` one by one in a loop, and the frame that has it."""
+        name = f"{axis}_each"
+        while name in self.math.axes and name not in self.serial:
+            name += "_"
+        if name in self.math.axes:
+            return name, self
+        axes = {}
+        for a, x in self.math.axes.items():
+            axes |= {a: x} | ({name: replace(x, name=name)} if a == axis else {})
+        loops = tuple(x for a in self.config.loops for x in ((a, name) if a == axis else (a,)))
+        config = replace(
+            self.config,
+            axes=self.config.axes | {name: AxisConfig(None, True, None)},
+            roles=self.config.roles | {name: "stream"},
+            loops=loops if axis in loops else (*loops, *((name,) if loops else ())),
+        )
+        math = replace(self.math, axes=axes)
+        return name, replace(self, math=math, config=config, serial=self.serial | {name: axis})
 
     def grid(self) -> tuple[GridAxis, ...]:
         swizzle = self.config.grid_swizzle

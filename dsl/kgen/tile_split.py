@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 from kgen.accumulate import Fold, Folded
 from kgen.algebra import ceil_div, conjunction
-from kgen.errors import KgenError
+from kgen.errors import Diagnostic, SpecError
 from kgen.ir import Assign, Buffer, GridAxis, LoadTile, Loop, Op, Segment, Store
 from kgen.terms import Apply, Const, Expr, Get, Pos, Size, Var
-from kgen.tile_folds import Folds
+from kgen.tile_folds import Folds, once
 from kgen.tile_frame import Frame, fold_sizes
 from kgen.tile_record import merge_states, rescale_between
+from kgen.tile_steps import get
 from kgen.tile_values import Values
-from kgen.types import BOOL, I32, DType
+from kgen.types import I32, DType
 
 ALIGNMENT = 16  # bytes of the widest vector access
 
@@ -31,13 +32,17 @@ class Split:
 
 
 def split_axis(folded: Folded, frame: Frame) -> str | None:
-    """Return the axis that is split and folded over here, if any; KgenError if its folds need several passes."""
-    names = [a for a, c in frame.config.axes.items() if c.split is not None and any(a in f.axes for f in folded.folds)]
-    if not names:
-        return None
+    """Return the axis that is split and folded over here, if any; SpecError if two are."""
+    names = [a for a, c in frame.config.axes.items() if c.split is not None and any(_over(f, a, frame) for f in folded.folds)]
     if len(names) > 1:
-        raise KgenError(f"only one axis of a kernel can be split, not {' and '.join(names)}")
-    return names[0]
+        span = frame.axis(names[1]).span
+        raise SpecError([Diagnostic(span, f"only one axis of a kernel can be split, not {' and '.join(names)}")])
+    return names[0] if names else None
+
+
+def _over(f: Fold, axis: str, frame: Frame) -> bool:
+    """Does the fold reduce over the axis, in tiles or position by position?"""
+    return any(frame.serial.get(a, a) == axis for a in f.axes)
 
 
 def split_frame(frame: Frame, axis: str) -> Split:
@@ -56,22 +61,27 @@ def partial_body(values: Values, split: Split, axis: str) -> dict[str, Buffer]:
     part = Pos(I32, split.part)
     lo, hi = (_tile_start(p, chunk, tiles, step) for p in (part, Apply(I32, "add", (part, Const(I32, 1)))))
     values.range_of[axis] = (lo, hi)
+    for each in (e for e, a in split.frame.serial.items() if a == axis):
+        values.range_of[each] = (lo, Apply(I32, "minimum", (hi, split.frame.axis(axis).extent)))
     folds = Folds(values, ())
     spaces: dict[str, Buffer] = {}
-    for f in _split_folds(values.folded, axis, folds):
+    for f in _split_folds(values.folded, axis, split.frame, folds):
         for var in _state(f):
             mine = folds.demand(var)
             space = _workspace(values, split, f, var)
             spaces[space.name] = space
-            with values.statement(None, "store"):
-                _store_state(values, split, space, mine)
+            with values.statement(folds.naming.owner(f), "store"):
+                _store_state(values, split, space, var, mine)
     return spaces
 
 
-def _split_folds(folded: Folded, axis: str, folds: Folds) -> list[Fold]:
-    found = [f for f in folded.folds if axis in f.axes]
-    if any(folds.group_of[f.name].number > 1 for f in found):
-        raise KgenError(f"axis {axis} cannot be split: its reductions need more than one pass over it")
+def _split_folds(folded: Folded, axis: str, frame: Frame, folds: Folds) -> list[Fold]:
+    found = [f for f in folded.folds if _over(f, axis, frame)]
+    for f in found:
+        group = folds.passes.of[f.name]
+        if group.number > 1 or group.outer or len(group.streams) > 1:
+            message = f"{axis} cannot be split: this needs more than one pass over it, or a loop around it"
+            raise SpecError([Diagnostic(f.span, message, f"remove 'split' from the axis {axis}")])
     return found
 
 
@@ -99,35 +109,27 @@ def _state_index(split: Split, var: Var) -> tuple[Expr, ...]:
     return (Pos(I32, split.part), *(Pos(I32, a) for a in var.axes))
 
 
-def _store_state(values: Values, split: Split, space: Buffer, mine: Var) -> None:
-    fold_var = next(v for f in values.folded.folds for v in _state(f) if f"ws_{v.name.replace('.', '_')}" == space.name)
-    where = conjunction(split.frame.validity(a) for a in mine.axes)
-    idle = [a for a, _ in split.frame.config.grid if a not in fold_var.axes]
-    once = [Apply(BOOL, "eq", (Pos(I32, a), Const(I32, 0))) for a in idle if a not in values.tile]
-    index = _state_index(split, fold_var)
-    values.scopes.emit(
-        0, Store(values.label(), space.name, index, Get(mine.dtype, mine), conjunction([where, *once]))
-    )
+def _store_state(values: Values, split: Split, space: Buffer, var: Var, mine: Var) -> None:
+    where = conjunction([*(split.frame.validity(a) for a in mine.axes), *once(values, frozenset(var.axes))])
+    store = Store(values.label(), space.name, _state_index(split, var), get(mine), where)
+    values.scopes.emit(values.scopes.top, store)
 
 
 def merge_body(values: Values, split: Split, axis: str, spaces: dict[str, Buffer]) -> None:
     """Emit the kernel that merges the parts in order and stores the results."""
     folds = Folds(values, values.folded.results)
-    found = [f for f in values.folded.folds if axis in f.axes]
-    states = {f.name: folds._declare(f) for f in found}
+    found = [f for f in values.folded.folds if _over(f, axis, split.frame)]
+    states = {f.name: folds.declare(f) for f in found}
     values.scopes.push(split.part)
     for f in found:
-        with values.statement(folds._owner(f), "merge"):
+        with values.statement(folds.naming.owner(f), "merge"):
             _merge_part(values, split, f, states[f.name])
     body: tuple[Op, ...] = tuple(values.scopes.pop())
-    with values.statement(folds._owner(found[0]), "merge"):
+    with values.statement(folds.naming.owner(found[0]), "merge"):
         segment = Segment(Const(I32, 0), split.parts, "plain", body)
         values.scopes.emit(0, Loop(values.label(), split.part, 1, (segment,)))
     for f in found:
-        for var, mine in states[f.name].items():
-            values.scopes.define(mine, 0)
-            folds.defined[var] = mine
-        folds.done.add(folds.group_of[f.name])
+        folds.finished(folds.passes.of[f.name], states[f.name], 0)
     folds.finish()
 
 

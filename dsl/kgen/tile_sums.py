@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kgen.algebra import product
+from kgen.algebra import conjunction, product
 from kgen.ir import Assign, Dot, TileReduce
-from kgen.terms import Apply, Cast, Const, Expr, Get, Load, Var, free_axes
-from kgen.tile_frame import DOT_MINIMUM
+from kgen.terms import Apply, Cast, Const, Expr, Get, Load, Var
+from kgen.tile_products import Product, match_product
 from kgen.tile_values import Predicate, Values
 from kgen.types import F32, F64, DType
 
 
 @dataclass(frozen=True)
-class Product:
-    """sum over `contract` of left(row, contract) * right(contract, col); each side is a list of factors."""
-
-    contract: str
-    row: str
-    col: str
-    left: tuple[Expr, ...]
-    right: tuple[Expr, ...]
-
-
-@dataclass(frozen=True)
 class Summand:
-    """A product summed over `axes`. `weight`: one factor that is zero wherever an element is not valid."""
+    """A product summed over `axes` where `mask` (all of guard and validity) holds.
+
+    `pred` are the lowered parts of the guard alone. `weight`: a factor that is zero wherever the mask is false.
+    """
 
     parts: tuple[Expr, ...]
     axes: tuple[str, ...]
@@ -35,32 +27,9 @@ class Summand:
     weight: Expr | None = None
 
 
-def match_product(values: Values, parts: tuple[Expr, ...], axes: tuple[str, ...]) -> Product | None:
-    """Return the two sides of a Dot, or None if the sum is not one (or too small for the backend's Dot)."""
-    inner = [a for a in axes if a in values.tile]
-    if len(inner) != 1 or not all(p.dtype.is_float for p in parts):
-        return None
-    contract = inner[0]
-    others = {p: frozenset(a for a in values.tile if a in free_axes(p)) - {contract} for p in parts}
-    sides = sorted({s for s in others.values() if s}, key=lambda s: min(list(values.tile).index(a) for a in s))
-    if len(sides) != 2 or any(len(s) != 1 for s in sides):
-        return None
-    (row,), (col,) = sides
-    if values.frame.backend == "triton" and min(values.tile[a].size for a in (contract, row, col)) < DOT_MINIMUM:
-        return None
-    left = tuple(p for p in parts if others[p] == {row})
-    right = tuple(p for p in parts if others[p] == {col})
-    if not all(any(contract in free_axes(p) for p in side) for side in (left, right)):
-        return None
-    loose = tuple(p for p in parts if not others[p])
-    return Product(contract, row, col, left + loose, right) if len(left) > 1 else Product(
-        contract, row, col, left, right + loose
-    )
-
-
 def sum_into(values: Values, s: Summand, state: Var | None) -> Expr:
     """Add the sum to mutable `state` (and return it), or return it as a new value if there is no state."""
-    found = match_product(values, s.parts, s.axes)
+    found = match_product(values.frame, s.parts, s.axes, s.pred if s.weight is None else ())
     if found is not None:
         return _dot(values, s, found, state)
     total = reduce_tile(values, "sum", _masked_product(values, s), s.axes, s.wish)
@@ -135,25 +104,23 @@ def _operand_types(values: Values, p: Product) -> tuple[DType, DType]:
 
 
 def _operand(values: Values, s: Summand, p: Product, parts: tuple[Expr, ...], dtype: DType) -> Var:
-    """Return the variable of an operand, zero wherever the contracted element is not valid."""
+    """Return the variable of an operand, zero wherever the contracted element does not exist."""
+    axes = {p.contract, *p.side(parts)}
+    carried = () if s.weight in parts else tuple(g for g in s.pred if set(values.axes(g)) <= axes)
     load = _loaded(parts)
     if load is not None and load.dtype == dtype:
-        return values.load(load, s.pred, natural=True)
+        return values.load(load, s.pred, natural=True, where=carried)
     made = product(parts)
     assert made is not None
     e = values.lower(made, s.pred)
-    valid = values.frame.validity(p.contract)
-    if valid is not None and s.weight not in parts and load is None:
-        e = Apply(e.dtype, "where", (valid, e, Const(e.dtype, 0.0)))
-    if isinstance(e, Get) and e.dtype == dtype and set(e.var.axes) == {p.contract, *_side(values, parts, p)}:
+    valid = values.frame.validity(p.contract) if load is None and s.weight not in parts else None
+    exists = conjunction([valid, *carried])
+    if exists is not None:
+        e = Apply(e.dtype, "where", (exists, e, Const(e.dtype, 0.0)))
+    if isinstance(e, Get) and e.dtype == dtype and set(e.var.axes) == axes:
         return e.var
     wish = e.var.name if isinstance(e, Get) else "operand"
-    order = tuple(a for a in values.tile if a in {p.contract, *_side(values, parts, p)})
+    order = tuple(a for a in values.tile if a in axes)
     bound = values.bind(Cast(dtype, e) if e.dtype != dtype else e, f"{wish}_{dtype}", axes=order)
     assert isinstance(bound, Get)
     return bound.var
-
-
-def _side(values: Values, parts: tuple[Expr, ...], p: Product) -> tuple[str, ...]:
-    return tuple(a for a in (p.row, p.col) if any(a in free_axes(x) for x in parts))
-

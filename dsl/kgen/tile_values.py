@@ -40,7 +40,7 @@ class Values:
 
     def __init__(self, frame: Frame, folded: Folded, scopes: Scopes, names: Names) -> None:
         self.frame, self.folded, self.scopes, self.names = frame, folded, scopes, names
-        self.tile = frame.tile_axes()
+        self.tile = frame.tile
         self.demand: Callable[[Var], Var] = lambda var: var
         self.range_of: dict[str, tuple[Expr, Expr]] = {}  # what part of a stream axis this kernel walks, if not all
         self.made_by: dict[Expr, Var] = {}  # expressions that computing a fold makes anyway: its elements' weights
@@ -144,23 +144,23 @@ class Values:
 
     # -- loads
 
-    def load(self, e: Load, pred: Predicate = (), *, natural: bool = False) -> Var:
+    def load(self, e: Load, pred: Predicate = (), *, natural: bool = False, where: Predicate = ()) -> Var:
         """Emit the load of a tile (once per block and predicate) and return its variable, of the storage type.
 
-        Axes are in the spec's order, or, `natural`, in that of the tensor's dims (for Dot operands, read in any order).
+        It is 0 where a position is not valid or a condition in `where` is false; `pred` joins where an index needs it. Axes are in the spec's order, or, `natural`, in that of the tensor's dims (for Dot operands, read in any order).
         """
         index = tuple(self.lower(i, pred) for i in e.index)
         axes = self._natural(index) if natural else self.axes(*index)
         fitting = [p for p in pred if set(self.axes(p)) <= set(axes)]
         extra = (*fitting, *self._bounds(e, index)) if self._risky(e) else ()
-        where = conjunction([*(self.frame.validity(a) for a in axes), *extra])
-        key = ("load", e.tensor, index, where, axes)
+        exists = conjunction([*(self.frame.validity(a) for a in axes), *extra, *where])
+        key = ("load", e.tensor, index, exists, axes)
         known = self.scopes.known(key)
         if isinstance(known, Get):
             return known.var
-        depth = max((self.scopes.depth(x) for x in (*index, *([where] if where else []))), default=0)
+        depth = max((self.scopes.depth(x) for x in (*index, *([exists] if exists else []))), default=0)
         var = Var(self.names.new(f"{e.tensor}_tile" if axes else f"{e.tensor}_value"), e.dtype, axes)
-        self.scopes.emit(depth, LoadTile(self.label("load"), var, e.tensor, index, where))
+        self.scopes.emit(depth, LoadTile(self.label("load"), var, e.tensor, index, exists))
         self.scopes.define(var, depth)
         self.scopes.remember(key, Get(var.dtype, var), depth)
         return var
