@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from kgen import schedule
@@ -90,7 +90,8 @@ def _launch(lowered: Lowered, plans: Mapping[str, Plan]) -> LaunchPlan:
         for b in program.buffers.values()
         if b.role == "workspace"
     )
-    kernels = tuple(_kernel(k, config, plans.get(k.name)) for k in program.kernels)
+    begun = {t.name for t in lowered.math.tensors.values() if t.fill is not None or t.inplace is not None}
+    kernels = tuple(_kernel(k, config, plans.get(k.name), begun) for k in program.kernels)
     return LaunchPlan(kernels, spaces, _parts(lowered))
 
 
@@ -104,7 +105,8 @@ def _parts(lowered: Lowered) -> dict[str, str]:
     return found
 
 
-def _kernel(k: Kernel, config: Config, plan: Plan | None) -> KernelPlan:
+def _kernel(k: Kernel, config: Config, plan: Plan | None, begun: Set[str]) -> KernelPlan:
+    """Return how a kernel is launched. `begun`: outputs that hold values before; the kernel may leave some of them."""
     identifiers = names_of(k).arguments
     stored = [op.buffer for op in ops(k.body) if isinstance(op, Store)]
     loaded = {op.buffer for op in ops(k.body) if isinstance(op, LoadTile)}
@@ -118,7 +120,7 @@ def _kernel(k: Kernel, config: Config, plan: Plan | None) -> KernelPlan:
         threads=plan.threads if plan else 32 * config.warps,
         shared=plan.smem_bytes if plan else 0,
         writes=tuple(dict.fromkeys(stored)),
-        updates=tuple(b for b in dict.fromkeys(stored) if b in loaded),
+        updates=tuple(b for b in dict.fromkeys(stored) if b in loaded or b in begun),
     )
 
 

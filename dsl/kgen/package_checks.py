@@ -22,7 +22,8 @@ def size_lines(spec: Spec, math: Math) -> Iterator[str]:
         dims = ", ".join(python_expr(d) for d in t.dims)
         call = f'checks.shape("{t.name}", {t.name}, "{dims}", {len(t.dims)})'
         targets = [_target(math, t, i) for i in range(len(t.dims))]
-        yield f"{', '.join(targets)}{',' * (len(targets) == 1)} = {call}" if targets else call
+        bound = items(targets) if len(targets) == 1 else ", ".join(targets)
+        yield f"{bound} = {call}" if targets else call
     if len(tensors) > 1:
         yield f"checks.one_device({names([t.name for t in tensors])})"
     yield from _types(spec, math, tensors)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kgen.emit.header import Header
-from kgen.emit.python import python_expr
+from kgen.emit.printer import Text
+from kgen.emit.python import PythonPrinter, python_expr
 from kgen.emit.render import render
 from kgen.errors import KgenError
 from kgen.generate import spec_hash
@@ -15,7 +16,7 @@ from kgen.package_checks import condition_lines, reads_params, size_lines, type_
 from kgen.package_lines import items, quoted, wrapped
 from kgen.resolve import resolve
 from kgen.spec import Spec
-from kgen.terms import Expr, Size, walk
+from kgen.terms import Apply, Const, Expr, Size, walk
 from kgen.types import BOOL, DType
 
 # What the generated module and its compiled expressions call their own.
@@ -164,10 +165,22 @@ def _params(math: Math) -> Iterator[str]:
     for p in math.params.values():
         if p.default is not None and _computed(p):
             yield f"if {p.name} is None:"
-            yield f"    {p.name} = {python_expr(p.default)}"
+            yield f"    {p.name} = {_DefaultPrinter({}).text(p.default)}"
     yield from condition_lines([c for c in math.checks if reads_params(c.condition)], set())
     if math.params:
         yield f"return {items([_held(p) for p in math.params.values()])}"
+
+
+class _DefaultPrinter(PythonPrinter):
+    """Divides as the kernels do: by zero to an infinity, so that a default of empty tensors is no error."""
+
+    def applied(self, e: Apply) -> Text:
+        match e.fn, e.args:
+            case "div", (a, b) if not isinstance(b, Const):
+                return Text(f"checks.quotient({self.text(a)}, {self.text(b)})")
+            case "rsqrt", (a,):
+                return Text(f"checks.quotient(1.0, math.sqrt({self.text(a)}))")
+        return super().applied(e)
 
 
 def _held(p: ParamDef) -> str:

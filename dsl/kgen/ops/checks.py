@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Any, NoReturn
 
@@ -104,6 +105,13 @@ def real(name: str, value: float, kind: str) -> float:
     if kind != "f64" and abs(number) > _F32_LIMIT and abs(number) != float("inf"):
         raise ArgumentError(f"{name} = {number} is too large for {kind} (at most {_F32_LIMIT:.7g})")
     return number
+
+
+def quotient(a: float, b: float) -> float:
+    """Return a / b as IEEE 754 has it: a division by zero is an infinity or NaN, no error."""
+    if b != 0:
+        return a / b
+    return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1.0, b)
 
 
 def integer(name: str, value: int, kind: str) -> int:

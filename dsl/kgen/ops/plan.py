@@ -20,7 +20,10 @@ class ArgPlan:
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """One launch. `grid` is a Python expression over sizes; `threads` and `shared` are CUDA's, the rest Triton's."""
+    """One launch. `grid` is a Python expression over sizes; `threads` and `shared` are CUDA's, `warps` and `stages` Triton's.
+
+    `writes`: buffers it stores to; `updates`: those of them that hold values before, which it may read or leave.
+    """
 
     name: str
     grid: str
