@@ -236,7 +236,11 @@ class Evaluator:
             found = self._contracted(e, exists, dims, scope)
             if found is not None:
                 return found
-        return self._dense(e.name, self.value(e.arg, scope), exists, dims)
+        found = self._dense(e.name, self.value(e.arg, scope), exists, dims)
+        if e.name in ("max", "min") and e.dtype.is_int:  # of no elements, the end of the type
+            limits = torch.iinfo(getattr(torch, e.dtype.torch))
+            found = replace(found, data=found.data.clamp(limits.min, limits.max))
+        return found
 
     def _dense(self, name: str, arg: Value, exists: Tensor | None, dims: tuple[int, ...]) -> Value:
         data = self._spread(arg.data, dims, exists)
