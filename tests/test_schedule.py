@@ -7,10 +7,11 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.emit import kernels, kernels_edge
 
+from kgen import schedule_memory
 from kgen.errors import KgenError
 from kgen.ir import Kernel, LoadTile
 from kgen.layout import AxisLayout, ThreadGroup, ThreadMap, power_of_two_divisor, sectors, wavefronts
@@ -19,7 +20,7 @@ from kgen.schedule_access import access_form, split_index
 from kgen.schedule_demand import collect
 from kgen.schedule_homes import find_homes
 from kgen.schedule_memory import EASY_BYTES
-from kgen.schedule_steps import Barrier, Load, Memory, Multiply, Stage, Step, Walk, all_steps, reads, writes
+from kgen.schedule_steps import Barrier, Fold, Load, Memory, Multiply, Stage, Step, Walk, all_steps, reads, writes
 from kgen.terms import apply, integer
 from kgen.types import BF16, F32
 
@@ -173,6 +174,83 @@ def test_small_tiles_lie_side_by_side_and_large_ones_share_memory() -> None:
 def test_shared_bytes_are_exact(kernel: Kernel) -> None:
     made = planned(kernel)
     assert made.smem_bytes == max((m.offset + m.bytes for m in memory(made.steps).values()), default=0)
+
+
+def traces(steps: tuple[Step, ...]) -> list[list[Step]]:
+    """Return the steps as they run when every loop body runs no, one, or two times."""
+    out = []
+    for turns in (0, 1, 2):
+        trace: list[Step] = []
+        for step in steps:
+            bodies = step.bodies if isinstance(step, Walk) else ()
+            trace += [s for body in bodies for _ in range(turns) for s in traces(body)[turns]] if bodies else [step]
+        out.append(trace)
+    return out
+
+
+def overlap(a: Memory, b: Memory) -> bool:
+    return max(a.offset, b.offset) < min(a.offset + a.bytes, b.offset + b.bytes)
+
+
+def unordered(trace: list[Step]) -> list[str]:
+    """Return the pairs of conflicting accesses with no barrier between them, and reads of what was overwritten."""
+    found = []
+    for n, first in enumerate(trace):
+        for later in trace[n + 1 :]:
+            if isinstance(later, Barrier):
+                break
+            folds = isinstance(later, Fold) and bool(later.scratch)
+            late_reads = () if folds else reads(later)
+            pairs = [(a, b) for a in writes(first) for b in (*writes(later), *late_reads)]
+            if isinstance(first, Fold):
+                pairs = [(a, b) for a in first.scratch for b in writes(later)]
+            pairs += [(a, b) for a in reads(first) for b in writes(later)]
+            found += [f"{a.name} then {b.name}" for a, b in pairs if overlap(a, b)]
+            if folds:  # it has a barrier of its own
+                break
+    return found
+
+
+def stale(trace: list[Step]) -> list[str]:
+    """Return the reads of tiles whose memory another tile has taken since they were written."""
+    found, held = [], dict[str, Memory]()
+    for step in trace:
+        for new in writes(step):
+            held = {n: m for n, m in held.items() if not overlap(m, new)} | {new.name: new}
+        found += [m.name for m in reads(step) if m.name not in held]
+    return found
+
+
+SIZES = st.sampled_from([4, 8, 16, 24, 32, 64, 80])
+
+
+@settings(max_examples=40, deadline=None)
+@given(m=SIZES, n=SIZES, d=SIZES, threads=st.sampled_from([None, 64, 256]), share=st.booleans())
+def test_conflicting_accesses_are_ordered(m: int, n: int, d: int, threads: int | None, share: bool) -> None:
+    """Whether tiles lie side by side or share memory."""
+    for kernel in (
+        kernels.matmul(F32, (m, n, d)),
+        kernels.attention(F32, m, n, d),
+        kernels_edge.gradient_products(F32, m, n, d),
+        kernels.column_argmax(F32, m, n),
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(schedule_memory, "EASY_BYTES", 0 if share else 1 << 30)
+            try:
+                made = planned(kernel, threads, "sm_90")
+            except KgenError:
+                continue
+        for trace in traces(made.steps):
+            assert unordered(trace) == []
+            assert stale(trace) == []
+
+
+def test_the_check_of_order_sees_a_lost_barrier() -> None:
+    made = planned(kernels.attention(BF16, aligned=True))
+    (_, once, _) = traces(made.steps)
+    for n, step in enumerate(once):
+        if isinstance(step, Barrier):
+            assert unordered([*once[:n], *once[n + 1 :]]) != []
 
 
 def test_attention_has_two_barriers_a_tile() -> None:
