@@ -21,7 +21,7 @@ _ClickError: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "
 def guarded(app: typer.Typer) -> NoReturn:
     """Run the app and exit with its code; show every error as text."""
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="kgen", standalone_mode=False)
         sys.stdout.flush()
     except BaseException as error:
         code = _ended(error)

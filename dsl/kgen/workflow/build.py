@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from kgen.spec import Spec
+from kgen.workflow.background import Background
 from kgen.workflow.binaries import Compiled, compile_cuda_texts, compile_triton_texts
 from kgen.workflow.check import notes_of
 from kgen.workflow.instance import instances
@@ -52,11 +52,10 @@ class Built:
 def build(spec: Spec, request: Request, progress: Progress) -> Built:
     """Build a spec; raise KgenError for what the user can mend. Files of an earlier build stay if something fails."""
     texts = tuple(texts_for(i, request.backends, request.targets, request.origin) for i in instances(spec))
-    with ThreadPoolExecutor(1) as pool:
-        triton = pool.submit(compile_triton_texts, texts)  # in a process of its own, beside all that follows
-        cuda = _cuda(texts, progress)
-        verdicts = _verdicts(texts, request, progress)
-        compiled = (*_awaited(triton, texts, progress), *cuda)
+    triton = Background(lambda: compile_triton_texts(texts))  # in a process of its own, beside all that follows
+    cuda = _cuda(texts, progress)
+    verdicts = _verdicts(texts, request, progress)
+    compiled = (*_awaited(triton, progress), *cuda)
     built = Built(spec, texts, compiled, verdicts, ())
     if not built.ok:
         return built
@@ -83,7 +82,7 @@ def _verdicts(texts: Sequence[Texts], request: Request, progress: Progress) -> t
     return tuple(verdict(t, quick=not request.full, seed=0, progress=progress) for t in texts)
 
 
-def _awaited(triton: Future[list[Compiled]], texts: Sequence[Texts], progress: Progress) -> list[Compiled]:
-    if not triton.done():
+def _awaited(triton: Background[list[Compiled]], progress: Progress) -> list[Compiled]:
+    if not triton.done:
         progress.stage("compiling Triton")
     return triton.result()
