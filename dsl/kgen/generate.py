@@ -57,17 +57,17 @@ def specialisation(key: Key) -> Specialisation:
 
 
 def generate(spec: Spec, key: Key, target: Target, *, path: str = "", command: str = "") -> Emitted:
-    """Lower and emit. `path` and `command` are for the head of the text. Raises KgenError for what the user can mend."""
+    """Lower and emit; raise KgenError for what the user can mend. `path` and `command` are for the head of the text."""
     lowered = lower(spec, specialisation(key), target)
     header = header_of(spec, key, lowered, path, command)
     if target.backend == "triton":
         options = emit_triton.TritonOptions({k.name: lowered.config.stages for k in lowered.program.kernels})
-        return Emitted(target, emit_triton.print_program(lowered.program, options, header), _launch(lowered, {}), lowered, {})
+        text = emit_triton.print_program(lowered.program, options, header)
+        return Emitted(target, text, _launch(lowered, {}), lowered, {})
     threads = lowered.config.threads
     plans = {k.name: schedule.plan(k, arch=target.arch, threads=threads) for k in lowered.program.kernels}
-    return Emitted(
-        target, emit_cuda.print_program(lowered.program, plans, header), _launch(lowered, plans), lowered, plans
-    )
+    text = emit_cuda.print_program(lowered.program, plans, header)
+    return Emitted(target, text, _launch(lowered, plans), lowered, plans)
 
 
 def spec_hash(spec: Spec) -> str:

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+from tests.ops import specs
+from tests.ops.packages import OnCpu, private, write
+from torch import Tensor
+
 from kgen.errors import KgenError
 from kgen.ops import checks
 from kgen.ops.checks import ArgumentError
-from torch import Tensor
-
-from tests.ops import specs
-from tests.ops.packages import OnCpu, private, write
+from kgen.ops.variants import ready_on_gpu
 
 Package = Callable[[str], ModuleType]
 
@@ -83,8 +84,6 @@ def test_overwritten_tensors_lie_apart(package: Package) -> None:
 
 
 def test_backends_are_checked(package: Package, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kgen.ops.variants import ready_on_gpu
-
     module = package(specs.TOTAL)
     op = private(module, ready_on_gpu)
     with pytest.raises(KgenError, match="backend is 'tritn'; it must be triton or cuda"):
@@ -108,10 +107,14 @@ def test_quotients_are_those_of_ieee_754() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("axes: {i: {extent: N}}\ntensors: {y: {dims: [i], dtype: f32, out: true}}\ncompute: y[i] = 1.0", "needs an input"),
+        (
+            "axes: {i: {extent: N}}\ntensors: {y: {dims: [i], dtype: f32, out: true}}\ncompute: y[i] = 1.0",
+            "needs an input",
+        ),
         (
             "axes: {i: {extent: N}}\nparams: {backend: {dtype: f32}}\n"
-            "tensors: {x: {dims: [i], dtype: f32}, y: {dims: [i], dtype: f32, out: true}}\ncompute: y[i] = x[i] * backend",
+            "tensors: {x: {dims: [i], dtype: f32}, y: {dims: [i], dtype: f32, out: true}}\n"
+            "compute: y[i] = x[i] * backend",
             "the generated op uses the name 'backend' itself",
         ),
         (

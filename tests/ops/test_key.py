@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
-from kgen.ops.key import Key, bucket, memory_key
 from torch import Tensor
+
+from kgen.ops.key import Key, bucket, memory_key
 
 FAST = (1,)
 
@@ -92,8 +95,6 @@ def key(**changes: object) -> Key:
 
 
 def test_json_round_trip() -> None:
-    import json
-
     assert Key.from_json(json.loads(json.dumps(key().to_json()))) == key()
 
 

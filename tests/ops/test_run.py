@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from kgen.ops.execute import Launcher
-from torch import Tensor
-
 from tests.ops import specs
 from tests.ops.packages import OnCpu, Recorder, private
+from torch import Tensor
+
+from kgen.ops.execute import Launcher
 
 Package = Callable[[str], ModuleType]
 BACKENDS = ("triton", "cuda")
