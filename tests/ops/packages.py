@@ -27,6 +27,7 @@ from kgen.workflow.instance import instances
 from kgen.workflow.texts import Origin, texts_for
 
 ARCH = "sm_90"
+SIMULATOR = default_root() / "simulator"  # kept between runs: compiling takes seconds
 
 
 def variants_of(spec: Spec, origin: Origin | None = None) -> list[PackagedVariant]:
@@ -61,7 +62,7 @@ def imported(package: Path) -> ModuleType:
 def simulated_or_interpreted(emitted: Emitted, arch: str = ARCH) -> Backend:
     """Return the launcher of a text on the CPU."""
     if emitted.target.backend == "cuda":
-        return SimulatedBackend(emitted.text, emitted.launch, default_root() / "simulator")
+        return SimulatedBackend(emitted.text, emitted.launch, SIMULATOR)
     ensure_correct()
     return TritonBackend(on_demand.module_file(emitted.text), emitted.launch, interpreted=True)
 
