@@ -13,6 +13,10 @@
 //                cp_async_commit()  cp_async_wait<N>(): till at most N of this thread's groups are in flight
 //   threads      sync_threads()  sync_warp()  shfl_xor(v, mask)  shfl_down(v, n)  shfl_idx(v, lane)
 //                ballot(pred)  any_sync(pred)  all_sync(pred)                  all 32 lanes must call
+//   matrices     ldmatrix_x1(r, a)  _x2  _x4, and with _trans: 8x8 matrices of 16-bit elements into registers u32 r[1, 2, 4];
+//                lane l gives the address of row l % 8 of matrix l / 8. stmatrix_x4(a, r), _trans (sm_90)
+//                mma_m16n8k16<bf16 or f16>(d, a, b): f32 d[4] += A * B, u32 a[4], b[2]    mma_m16n8k8(d, a, b): tf32
+//                pack2<T>(low, high): two floats as a register of T    to_tf32(x)         all 32 lanes must call
 //   conversions  to_f32(x)  from_f32<T>(x)  convert<To>(x)
 //   math         ex2  lg2 (approximate), max_nan  min_nan  max_num  min_num, and CUDA's own names (expf, rsqrtf, ...)
 //   simulator    KG_TILE(loop_id, tile_start, masked): counts an executed tile; nothing on a GPU

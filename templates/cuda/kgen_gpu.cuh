@@ -180,6 +180,58 @@ KG_DEVICE u32 ballot_warp(bool pred) { return __ballot_sync(full_warp, pred); }
 KG_DEVICE bool any_sync(bool pred) { return __any_sync(kg::full_warp, pred) != 0; }
 KG_DEVICE bool all_sync(bool pred) { return __all_sync(kg::full_warp, pred) != 0; }
 
+// --- tensor cores --------------------------------------------------------------------------------------------------
+#define KG_LDMATRIX(name, kind)                                                                                       \
+    KG_DEVICE void ldmatrix_x1##name(u32* r, u32 a) {                                                                 \
+        asm volatile("ldmatrix.sync.aligned.m8n8.x1" kind ".shared.b16 {%0}, [%1];" : "=r"(r[0]) : "r"(a) : "memory"); \
+    }                                                                                                                 \
+    KG_DEVICE void ldmatrix_x2##name(u32* r, u32 a) {                                                                 \
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2" kind ".shared.b16 {%0, %1}, [%2];"                               \
+                     : "=r"(r[0]), "=r"(r[1]) : "r"(a) : "memory");                                                   \
+    }                                                                                                                 \
+    KG_DEVICE void ldmatrix_x4##name(u32* r, u32 a) {                                                                 \
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4" kind ".shared.b16 {%0, %1, %2, %3}, [%4];"                       \
+                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(a) : "memory");                           \
+    }
+KG_LDMATRIX(, "")
+KG_LDMATRIX(_trans, ".trans")
+#undef KG_LDMATRIX
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+KG_DEVICE void stmatrix_x4(u32 a, const u32* r) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+                 ::"r"(a), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+}
+
+KG_DEVICE void stmatrix_x4_trans(u32 a, const u32* r) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
+                 ::"r"(a), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+}
+#endif
+
+template <class T>
+KG_DEVICE void mma_m16n8k16(f32* d, const u32* a, const u32* b) {
+    static_assert(kg::is_half<T>, "bf16 or f16");
+    if constexpr (kg::same<T, bf16>) {
+        asm volatile(
+            "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    } else {
+        asm volatile(
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    }
+}
+
+KG_DEVICE void mma_m16n8k8(f32* d, const u32* a, const u32* b) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
 // --- conversions and math ------------------------------------------------------------------------------------------
 KG_DEVICE f32 to_f32(bf16 x) { return __bfloat162float(x); }
 KG_DEVICE f32 to_f32(f16 x) { return __half2float(x); }
@@ -188,6 +240,20 @@ template <class T> KG_DEVICE f32 to_f32(T x) { return static_cast<f32>(x); }
 template <class T> KG_DEVICE T from_f32(f32 x) { return static_cast<T>(x); }
 template <> KG_DEVICE bf16 from_f32<bf16>(f32 x) { return __float2bfloat16_rn(x); }
 template <> KG_DEVICE f16 from_f32<f16>(f32 x) { return __float2half_rn(x); }
+
+template <class T>
+KG_DEVICE u32 pack2(f32 low, f32 high) {
+    T both[2] = {from_f32<T>(low), from_f32<T>(high)};
+    u32 bits;
+    memcpy(&bits, both, 4);
+    return bits;
+}
+
+KG_DEVICE u32 to_tf32(f32 x) {
+    u32 y;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+    return y;
+}
 
 KG_DEVICE f32 ex2(f32 x) {
     f32 y;

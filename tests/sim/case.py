@@ -18,7 +18,7 @@ class Case:
     """A kernel `entry` whose pointer parameters are `inputs` then `outputs`, in order; no scalars.
 
     `expected` maps the inputs and the initial outputs to the final outputs. `tolerance` is relative; 0 is exact.
-    Outputs that atomics update are named in `initial` with their starting values.
+    With `initial`, outputs keep their starting values, for atomics. `architecture`: the oldest that can run it.
     """
 
     entry: str
@@ -31,6 +31,7 @@ class Case:
     smem: int = 0
     tolerance: float = 0.0
     initial: bool = False
+    architecture: int = 80
 
 
 def kernel(parameters: str, body: str, entry: str) -> str:

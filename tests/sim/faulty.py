@@ -24,6 +24,7 @@ class Faulty:
     body: str
     says: tuple[str, ...] = ()
     block: int | None = 0
+    architecture: int = 80
 
     @property
     def text(self) -> str:

@@ -6,6 +6,7 @@ import torch
 
 from .asynchronous import ASYNC_CASES
 from .case import Case, Tensors, kernel
+from .matrices import MATRIX_CASES
 from .numerics import NUMERICS
 
 VECTORS = [("bf16", 8), ("bf16", 4), ("bf16", 2), ("bf16", 1), ("f16", 8), ("float", 4), ("float", 2)]
@@ -185,4 +186,4 @@ ATOMIC_CASE = Case(
 )
 
 
-CASES = [VECTOR_CASE, SCALAR_CASE, SHUFFLE_CASE, ATOMIC_CASE, *NUMERICS, *ASYNC_CASES]
+CASES = [VECTOR_CASE, SCALAR_CASE, SHUFFLE_CASE, ATOMIC_CASE, *NUMERICS, *ASYNC_CASES, *MATRIX_CASES]

@@ -6,6 +6,7 @@ The simulator never sees that half, so this is a check of its own; tests/gpu run
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,19 +15,34 @@ import pytest
 
 from kgen import resources
 
+from .case import Case
 from .faulty import FAULTY
 from .faulty_async import ASYNC
+from .hand_kernels import DISTINCT_HAND_CASES as HAND_CASES
 from .primitives import CASES
 
-ARCHITECTURES = ["sm_80", "sm_90"]
+ARCHITECTURES = ["sm_80", "sm_90a"]
 INCLUDE = resources.path("templates") / "cuda"
 
 
-def all_kernels() -> str:
+def all_kernels(architecture: str) -> str:
     """Return one text with every test kernel that is meant for a GPU (GNU assembler syntax is the simulator's only)."""
-    faulty = [case.text for case in [*FAULTY, *ASYNC] if "asm" not in case.text]
+    version = int(architecture[3:5])
+    faulty = [c.text for c in [*FAULTY, *ASYNC] if "asm" not in c.text and c.architecture <= version]
     renamed = [text.replace("faulty(", f"faulty{i}(") for i, text in enumerate(faulty)]
-    return "\n".join([*(case.text for case in CASES), *renamed])
+    cases = [case.text for case in CASES if case.architecture <= version]
+    return "\n".join([*cases, *renamed, *(isolated(case.text, i) for i, case in enumerate(hand_cases(version)))])
+
+
+def hand_cases(version: int) -> list[Case]:
+    return [case for case in HAND_CASES if case.architecture <= version]
+
+
+def isolated(text: str, number: int) -> str:
+    """Return a whole kernel's text in a namespace of its own, its macros ended; kgen.cuh is included already."""
+    macros = re.findall(r"^#define (\w+)", text, re.MULTILINE)
+    body = text.replace('#include "kgen.cuh"\n', f"namespace kernel{number} {{\n")
+    return body + "}\n" + "".join(f"#undef {macro}\n" for macro in dict.fromkeys(macros))
 
 
 def nvrtc_headers() -> Path | None:
@@ -42,7 +58,7 @@ def nvrtc_headers() -> Path | None:
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_nvcc(architecture: str, tmp_path: Path) -> None:
     source, output = tmp_path / "all.cu", tmp_path / "all.cubin"
-    source.write_text(all_kernels())
+    source.write_text(all_kernels(architecture))
     command = ["nvcc", "-std=c++17", f"-arch={architecture}", f"-I{INCLUDE}", "-cubin", "-o", str(output)]
     done = subprocess.run([*command, str(source)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -55,5 +71,7 @@ def test_nvrtc(architecture: str) -> None:
     from cuda.core import Program, ProgramOptions  # optional, absent without the extra
 
     options = ProgramOptions(std="c++17", arch=architecture, include_path=[str(INCLUDE), str(nvrtc_headers())])
-    code = Program(all_kernels(), "c++", options).compile("cubin").code
-    assert all(case.entry.encode() in bytes(code) for case in CASES)
+    code = Program(all_kernels(architecture), "c++", options).compile("cubin").code
+    version = int(architecture[3:5])
+    cases = [case for case in CASES if case.architecture <= version] + hand_cases(version)
+    assert all(case.entry.encode() in bytes(code) for case in cases)

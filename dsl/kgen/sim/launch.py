@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,9 @@ class Options:
     workers: OS threads that blocks are spread over. races: check shared memory for races and uninitialised reads.
     outputs: check that every element of an output is written, and by one block. sectors: count 32-byte sectors.
     seed: None runs threads first come, first served; a number runs them in that random order.
-    lazy: asynchronous operations happen at the last legal moment, with a seed some of them. time_limit: seconds.
+    lazy: asynchronous operations happen at the last legal moment, with a seed some of them.
+    tensor_cores: "plain" adds products in float32 one by one, "hopper" rounds 16-bit products as an H200 does.
+    time_limit: seconds.
     """
 
     workers: int = 2
@@ -42,6 +44,7 @@ class Options:
     sectors: bool = True
     seed: int | None = None
     lazy: bool = False
+    tensor_cores: Literal["plain", "hopper"] = "plain"
     time_limit: float = 60.0
 
 
@@ -109,6 +112,7 @@ def _settings(grid: int, block: int, smem_bytes: int, options: Options) -> nativ
         check_outputs=options.outputs,
         count_sectors=options.sectors,
         lazy=options.lazy,
+        hopper=options.tensor_cores == "hopper",
         seed=0 if options.seed is None else options.seed * 2 + 1,
         time_limit=options.time_limit,
     )
@@ -158,7 +162,7 @@ def _report(runtime: Any, handle: int, kernel: SimKernel) -> Report:
     raw = json.loads(runtime.kgs_report(handle))
     faults = sorted((_fault(kernel, item) for item in raw["faults"]), key=lambda f: (f.block or 0, f.thread or 0))
     tensors = {name: TensorTraffic(**counts) for name, counts in raw["tensors"].items()}
-    counters = Counters(tensors, raw["barriers"], raw["collectives"], raw["blocks"])
+    counters = Counters(tensors, raw["barriers"], raw["collectives"], raw["blocks"], raw["instructions"])
     return Report(tuple(faults), counters, _tile_rows(runtime, handle))
 
 

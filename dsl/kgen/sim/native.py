@@ -22,6 +22,7 @@ class Options(ctypes.Structure):
         ("check_outputs", ctypes.c_uint32),
         ("count_sectors", ctypes.c_uint32),
         ("lazy", ctypes.c_uint32),
+        ("hopper", ctypes.c_uint32),
         ("seed", ctypes.c_uint64),
         ("time_limit", ctypes.c_double),
     )

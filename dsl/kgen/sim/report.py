@@ -48,12 +48,16 @@ class TensorTraffic:
 
 @dataclass(frozen=True)
 class Counters:
-    """Counts over the launch. barriers: completed per block; collectives: completed per warp."""
+    """Counts over the launch. barriers: completed per block; collectives: completed per warp.
+
+    instructions: of warps, by the name of the primitive without its size suffix (ldmatrix, mma_m16n8k16, shfl_xor).
+    """
 
     tensors: Mapping[str, TensorTraffic]
     barriers: int
     collectives: int
     blocks: int
+    instructions: Mapping[str, int]
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ namespace kg {
 void wait_for_block(u32 line);
 
 // Deposits `bits`, waits for the other lanes of the warp to call the same operation at the same line, and returns
-// what all 32 deposited.
-const u64* meet(Op op, u64 bits, u32 line);
+// what all 32 deposited. The last lane first executes `act` for all.
+using Act = void (*)(Worker& w, const u64* deposits, u32 line);
+const u64* meet(Op op, u64 bits, u32 line, Act act = nullptr);
 
 template <class T>
 KG_DEVICE u64 pack(T value) {

@@ -6,7 +6,8 @@
 namespace kg {
 
 const char* name_of(Op op) {
-    static const char* const names[] = {"sync_warp", "shfl_xor", "shfl_down", "shfl_idx", "ballot", "any_sync", "all_sync"};
+    static const char* const names[op_count] = {"sync_warp", "shfl_xor",     "shfl_down",   "shfl_idx", "ballot", "any_sync", "all_sync",
+                                                "ldmatrix",  "stmatrix", "mma_m16n8k16", "mma_m16n8k8"};
     return names[static_cast<u32>(op)];
 }
 

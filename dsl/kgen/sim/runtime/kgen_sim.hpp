@@ -7,6 +7,7 @@
 #include "global.hpp"
 #include "math.hpp"
 #include "shared.hpp"
+#include "tensor.hpp"
 
 #define KG_GLOBAL
 #define KG_GLOBAL_BOUNDS(threads)

@@ -45,6 +45,7 @@ void reset(Scheduler& s, Launch& launch) {
     s.clocks.resize(Agents{options.block}.count());
     s.random = options.seed;
     s.barriers = s.collectives = s.blocks = 0;
+    std::fill(s.instructions, s.instructions + op_count, 0);
     s.traffic.assign(launch.allocations.size(), Traffic{});
     s.tiles.clear();
     s.tile_owner.clear();
@@ -84,6 +85,7 @@ void merge(Scheduler& s, Launch& launch) {
     launch.barriers += s.barriers;
     launch.collectives += s.collectives;
     launch.blocks += s.blocks;
+    for (u32 op = 0; op < op_count; ++op) launch.instructions[op] += s.instructions[op];
 }
 
 void work(Scheduler& s, Launch& launch) {

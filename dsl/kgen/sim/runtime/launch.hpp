@@ -27,7 +27,8 @@ struct Options {
     u32 grid, block, shared_bytes;
     u32 workers;
     u32 check_races, check_outputs, count_sectors;
-    u32 lazy;  // asynchronous operations happen at the last legal moment
+    u32 lazy;    // asynchronous operations happen at the last legal moment
+    u32 hopper;  // tensor cores round as an H200's
     u64 seed;  // 0: first come, first served; else threads run in this random order
     f64 time_limit;  // seconds
 };
@@ -48,6 +49,7 @@ struct Launch {
     std::vector<Traffic> traffic;
     std::vector<Tile> tiles;
     u64 barriers = 0, collectives = 0, blocks = 0;
+    u64 instructions[op_count] = {};  // of warps
     std::string report;
 };
 
@@ -72,7 +74,7 @@ struct Scheduler {
     u32 ready_head, ready_count;
     u32 at_barrier, barrier_line, exited;
     u64 random;  // 0: no chance
-    u64 barriers, collectives, blocks;
+    u64 barriers, collectives, blocks, instructions[op_count];
     Stacks stacks;
     ClockPool clocks;
     unsigned char* shared = nullptr;  // aligned to 1024

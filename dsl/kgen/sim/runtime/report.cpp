@@ -34,13 +34,17 @@ std::string traffic_text(const std::string& name, const Traffic& t) {
 }  // namespace
 
 std::string report_text(const Launch& launch) {
-    std::string faults, tensors;
+    std::string faults, tensors, instructions;
     for (const Fault& fault : launch.faults) faults += (faults.empty() ? "" : ",") + fault_text(fault);
     for (std::size_t i = 0; i < launch.names.size(); ++i) {
         tensors += (i ? "," : "") + traffic_text(launch.names[i], launch.traffic[i]);
     }
+    for (u32 op = 0; op < op_count; ++op) {
+        instructions += (op ? "," : "") + field(name_of(static_cast<Op>(op)), static_cast<i64>(launch.instructions[op]));
+    }
     return "{\"faults\":[" + faults + "],\"tensors\":{" + tensors + "}," + field("barriers", static_cast<i64>(launch.barriers)) + "," +
-           field("collectives", static_cast<i64>(launch.collectives)) + "," + field("blocks", static_cast<i64>(launch.blocks)) + "}";
+           field("collectives", static_cast<i64>(launch.collectives)) + "," + field("blocks", static_cast<i64>(launch.blocks)) +
+           ",\"instructions\":{" + instructions + "}}";
 }
 
 }  // namespace kg

@@ -156,7 +156,7 @@ void wait_for_block(u32 line) {
     }
 }
 
-const u64* meet(Op op, u64 bits, u32 line) {
+const u64* meet(Op op, u64 bits, u32 line, Act act) {
     Worker& w = *worker;
     Scheduler& s = *w.scheduler;
     Fiber& self = *w.self;
@@ -175,9 +175,11 @@ const u64* meet(Op op, u64 bits, u32 line) {
     warp.arrived = 0;
     ++warp.generation;
     ++s.collectives;
+    ++s.instructions[static_cast<u32>(op)];
     Fiber* lanes = &self - self.lane;
     if (op == Op::sync_warp && w.cells) synchronise_warp(s.clocks, lanes, w.threads);
     if (w.log) count_sectors(w, lanes->index);
+    if (act) act(w, deposits, line);
     for (u32 lane = 0; lane < warp_size; ++lane) {
         if (lane != self.lane) make_ready(s, lanes[lane]);
     }

@@ -60,7 +60,11 @@ enum class Async : u8 { copy, store, product };  // cp.async, TMA store, wgmma
 constexpr u32 async_kinds = 3;
 
 enum class Wait : u8 { running, block_barrier, warp_collective, exited };
-enum class Op : u8 { sync_warp, shfl_xor, shfl_down, shfl_idx, ballot, any_sync, all_sync };
+enum class Op : u8 {
+    sync_warp, shfl_xor, shfl_down, shfl_idx, ballot, any_sync, all_sync,
+    ldmatrix, stmatrix, mma_m16n8k16, mma_m16n8k8,
+};
+constexpr u32 op_count = static_cast<u32>(Op::mma_m16n8k8) + 1;
 
 struct Warp {
     u64 deposit[2][warp_size];  // lanes may be one collective apart, so two sets

@@ -1,0 +1,75 @@
+"""Whole kernels: correct in every mode, exactly counted, and broken noticeably by the loss of any synchronisation."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from kgen import sim
+
+from .case import Case, mismatch
+from .hand_kernels import attention_case, product_case
+from .test_sim_primitives import simulate
+
+SYNCHRONISATION = re.compile(r"\b(sync_threads|cp_async_commit|cp_async_wait<\d>)\(\);")
+ATTENTION, PRODUCT = attention_case(1, 200, 64, False), product_case(100, 72, 136)
+
+
+def check(case: Case, cache_dir: Path, options: sim.Options | None = None) -> sim.Report:
+    report, outputs, inputs = simulate(case, cache_dir, options)
+    assert report.ok, str(report)
+    assert mismatch(case, outputs, inputs) is None
+    return report
+
+
+@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("length", [1, 63, 129])
+def test_attention(length: int, causal: bool, width: int, cache_dir: Path) -> None:
+    check(attention_case(2, length, width, causal), cache_dir)
+
+
+@pytest.mark.parametrize("shape", [(64, 64, 64), (65, 8, 8), (1, 136, 40)])
+def test_product(shape: tuple[int, int, int], cache_dir: Path) -> None:
+    check(product_case(*shape), cache_dir)
+
+
+@pytest.mark.parametrize("case", [ATTENTION, PRODUCT], ids=lambda case: case.entry)
+def test_late_completion_and_random_order_change_nothing(case: Case, cache_dir: Path) -> None:
+    results = []
+    for seed in (None, 1, 2, 3):
+        report, outputs, _ = simulate(case, cache_dir, sim.Options(seed=seed, lazy=seed != 3, races=seed == 1))
+        assert report.ok, str(report)
+        results.append(outputs)
+    assert all(torch.equal(found[name], results[0][name]) for found in results for name in found)
+
+
+def deletions() -> list[tuple[Case, int]]:
+    return [(case, i) for case in (ATTENTION, PRODUCT) for i in range(len(SYNCHRONISATION.findall(case.text)))]
+
+
+@pytest.mark.parametrize(("case", "which"), deletions(), ids=lambda value: getattr(value, "entry", str(value)))
+def test_a_lost_call_is_found(case: Case, which: int, cache_dir: Path) -> None:
+    place = list(SYNCHRONISATION.finditer(case.text))[which]
+    text = case.text[: place.start()] + ";" + case.text[place.end() :]
+    kernel = sim.compile(text, case.entry, cache_dir=cache_dir)
+    args: list[sim.Arg] = [sim.TensorArg(name, x, "in") for name, x in case.inputs().items()]
+    args += [sim.TensorArg(name, y, "out") for name, y in case.outputs().items()]
+    report = sim.launch(kernel, case.grid, case.block, case.smem, args)
+    assert {fault.kind for fault in report.faults} <= {"race", "uninitialised"} and not report.ok
+
+
+def test_attention_is_fast_and_counted(cache_dir: Path) -> None:
+    case = attention_case(2, 256, 128, False)
+    simulate(case, cache_dir)
+    start = time.perf_counter()
+    report = check(case, cache_dir)
+    assert time.perf_counter() - start < 2, "the check of one attention case takes too long"
+    # 8 blocks x 4 tiles x 4 warps, each 2 x (64/8) x (128/16) products; Q once per block.
+    assert report.counters.instructions["mma_m16n8k16"] == 8 * 4 * 4 * 128
+    assert report.counters.instructions["ldmatrix"] == 8 * 4 * (4 * (32 + 32) + 8)
+    assert report.counters.tensors["k"].loaded == 4 * 2 * 256 * 128 * 2
