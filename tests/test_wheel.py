@@ -53,7 +53,8 @@ from row_sum import row_sum
 if not torch.allclose(row_sum(x), x.sum(1), atol=1e-4):
     wrong.append("op")
 used = [m.__file__ for n, m in sys.modules.items() if n.split(".")[0] == "kgen" and getattr(m, "__file__", None)]
-print(json.dumps({"wrong": wrong, "used": used, "data": str(resources.path("templates").resolve()), "files": len(files)}))
+data = str(resources.path("templates").resolve())
+print(json.dumps({"wrong": wrong, "used": used, "data": data, "files": len(files)}))
 """
 
 

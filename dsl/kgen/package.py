@@ -17,7 +17,7 @@ from kgen.errors import KgenError
 from kgen.generate import Emitted, spec_hash
 from kgen.math import Math, Tensor
 from kgen.ops.key import Key
-from kgen.package_lines import quoted
+from kgen.package_lines import prose, quoted
 from kgen.package_op import free_sizes, inputs, op_text, outputs, schema, whole
 from kgen.spec import Spec
 from kgen.types import DTYPES
@@ -88,8 +88,8 @@ def package_files(spec: Spec, variants: Sequence[PackagedVariant], command: str)
 
 
 def _init(spec: Spec) -> str:
-    first = (spec.model.doc or spec.name).strip().splitlines()[0]
-    return f'"""{quoted(first)}\n"""\n\nfrom .op import OP, {spec.name}\n\n__all__ = ["OP", "{spec.name}"]\n'
+    doc = "\n".join(quoted(line) for line in prose(spec.model.doc or spec.name))
+    return f'"""{doc}\n"""\n\nfrom .op import OP, {spec.name}\n\n__all__ = ["OP", "{spec.name}"]\n'
 
 
 def _suffix(key: Key) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import textwrap
 from collections.abc import Iterator, Sequence
 
 WIDTH = 110
@@ -22,6 +23,12 @@ def items(texts: Sequence[str]) -> str:
 def quoted(text: str) -> str:
     """Return text as it must stand in a docstring."""
     return text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+
+
+def prose(text: str) -> list[str]:
+    """Return the lines of a docstring's text, which stands four columns in: paragraphs filled anew."""
+    paragraphs = [textwrap.wrap(p, WIDTH - 8, break_on_hyphens=False) for p in text.strip().split("\n\n")]
+    return [line for i, p in enumerate(paragraphs) for line in (*([""] if i else []), *p)]
 
 
 def wrapped(line: str, indent: int = 0) -> Iterator[str]:

@@ -13,7 +13,7 @@ from kgen.errors import KgenError
 from kgen.generate import spec_hash
 from kgen.math import Math, ParamDef, SizeDef, Tensor
 from kgen.package_checks import condition_lines, reads_params, size_lines, type_constants
-from kgen.package_lines import items, quoted, wrapped
+from kgen.package_lines import items, prose, quoted, wrapped
 from kgen.resolve import resolve
 from kgen.spec import Spec
 from kgen.terms import Apply, Const, Expr, Size, walk
@@ -116,10 +116,8 @@ def _annotated(p: ParamDef) -> str:
 
 
 def _doc(spec: Spec, math: Math) -> Iterator[str]:
-    first, *rest = (math.doc.strip() or spec.name).splitlines()
-    yield first.strip()
-    yield from (line.strip() for line in rest)
-    yield from [""] if rest else []
+    yield from prose(math.doc or spec.name)
+    yield ""
     tensors = [t for t in math.tensors.values() if t.name not in math.workspaces]
     for t in tensors:
         role = f", overwrites {t.inplace}" if t.inplace else ""
