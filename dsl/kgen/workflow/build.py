@@ -70,7 +70,8 @@ def write(spec: Spec, texts: Sequence[Texts], request: Request) -> tuple[Path, .
 
 
 def _cuda(texts: Sequence[Texts], progress: Progress) -> list[Compiled]:
-    kernels = sum(len(t.targets) for x in texts for t in x.texts if t.backend == "cuda")
+    cuda = [t for x in texts for t in x.texts if t.backend == "cuda"]
+    kernels = sum(len(t.targets) * len(t.emitted.launch.kernels) for t in cuda)
     if kernels:
         progress.stage("compiling CUDA", kernels)
     return compile_cuda_texts(texts, progress)
