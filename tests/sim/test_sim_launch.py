@@ -101,12 +101,16 @@ def test_counters_and_sectors(cache_dir: Path) -> None:
     report = sim.launch(kernel, 2, 64, 0, args)
     assert report.ok, str(report)
     # Per block: 64 strided loads (2 warps x 8 sectors), 32 of one element (1 sector), 32 odd ones (2 x 4 sectors).
-    assert report.counters.tensors["x"] == sim.TensorTraffic(2 * 4 * (64 + 32 + 32), 0, 0, 2 * (16 + 1 + 8), 0)
-    assert report.counters.tensors["y"] == sim.TensorTraffic(0, 512, 0, 0, 16)
+    assert report.counters.tensors["x"] == sim.TensorTraffic(
+        2 * 4 * (64 + 32 + 32), 0, 0, 2 * (16 + 1 + 8), 0, 4 * (128 + 32)
+    )
+    assert report.counters.tensors["y"] == sim.TensorTraffic(0, 512, 0, 0, 16, 0, 512)
     assert report.counters.tensors["s"].atomics == 512
     assert (report.counters.barriers, report.counters.collectives, report.counters.blocks) == (2, 4, 2)
     quiet = sim.launch(kernel, 2, 64, 0, args, options=sim.Options(sectors=False))
-    assert quiet.counters.tensors["x"] == dataclasses.replace(report.counters.tensors["x"], load_sectors=0)
+    assert quiet.counters.tensors["x"] == dataclasses.replace(
+        report.counters.tensors["x"], load_sectors=0, distinct_loaded=0
+    )
 
 
 def test_tiles_are_counted_once_per_block(cache_dir: Path) -> None:

@@ -3,12 +3,13 @@
 from kgen.sim.args import Arg, ScalarArg, TensorArg
 from kgen.sim.build import SimCompileError, SimKernel, compile
 from kgen.sim.launch import Options, launch
-from kgen.sim.report import Counters, Fault, Report, TensorTraffic
+from kgen.sim.report import Counters, Fault, LineAccess, Report, TensorTraffic
 
 __all__ = [
     "Arg",
     "Counters",
     "Fault",
+    "LineAccess",
     "Options",
     "Report",
     "ScalarArg",

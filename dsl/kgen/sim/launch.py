@@ -19,7 +19,7 @@ from kgen.sim import native
 from kgen.sim.args import Arg, ScalarArg, TensorArg
 from kgen.sim.build import SimKernel
 from kgen.sim.lines import kernel_line
-from kgen.sim.report import Counters, Fault, Report, TensorTraffic
+from kgen.sim.report import Counters, Fault, LineAccess, Report, TensorTraffic
 
 MAX_BLOCK = 1024
 _LAUNCHES = threading.Lock()  # the runtime holds one launch at a time
@@ -31,7 +31,8 @@ class Options:
     """How to simulate.
 
     workers: OS threads that blocks are spread over. races: check shared memory for races and uninitialised reads.
-    outputs: check that every element of an output is written, and by one block. sectors: count 32-byte sectors.
+    outputs: check that every element of an output is written, and by one block.
+    sectors: count sectors, wavefronts and distinct bytes.
     seed: None runs threads first come, first served; a number runs them in that random order.
     lazy: asynchronous operations happen at the last legal moment, with a seed some of them.
     tensor_cores: "plain" adds products in float32 one by one, "hopper" rounds 16-bit products as an H200 does.
@@ -162,7 +163,9 @@ def _report(runtime: Any, handle: int, kernel: SimKernel) -> Report:
     raw = json.loads(runtime.kgs_report(handle))
     faults = sorted((_fault(kernel, item) for item in raw["faults"]), key=lambda f: (f.block or 0, f.thread or 0))
     tensors = {name: TensorTraffic(**counts) for name, counts in raw["tensors"].items()}
-    counters = Counters(tensors, raw["barriers"], raw["collectives"], raw["blocks"], raw["instructions"])
+    lines = tuple(LineAccess(**row) for row in raw["lines"])
+    names = ("barriers", "collectives", "blocks", "instructions", "special_functions")
+    counters = Counters(tensors, lines=lines, **{name: raw[name] for name in names})
     return Report(tuple(faults), counters, _tile_rows(runtime, handle))
 
 

@@ -37,13 +37,33 @@ class Fault:
 
 @dataclass(frozen=True)
 class TensorTraffic:
-    """Global memory traffic of one tensor: bytes as requested by threads, 32-byte sectors per warp instruction."""
+    """Global memory traffic of one tensor: bytes as requested by threads, 32-byte sectors per warp instruction.
+
+    distinct_loaded, distinct_stored: bytes of the elements that were loaded, or stored or updated, at least once.
+    """
 
     loaded: int
     stored: int
     atomics: int
     load_sectors: int
     store_sectors: int
+    distinct_loaded: int = 0
+    distinct_stored: int = 0
+
+
+@dataclass(frozen=True)
+class LineAccess:
+    """What the warp instructions of one line of the text cost in memory.
+
+    access: load, store, atomic, cp_async (pieces are 32-byte sectors), shared_load, shared_store, ldmatrix or stmatrix
+    (pieces are wavefronts: more than `ideal` are bank conflicts). ideal: the least that as many bytes could take.
+    """
+
+    line: int
+    access: str
+    instructions: int
+    pieces: int
+    ideal: int
 
 
 @dataclass(frozen=True)
@@ -51,6 +71,7 @@ class Counters:
     """Counts over the launch. barriers: completed per block; collectives: completed per warp.
 
     instructions: of warps, by the name of the primitive without its size suffix (ldmatrix, mma_m16n8k16, shfl_xor).
+    special_functions: calls by threads of ex2, lg2, expf, logf, sqrtf, rsqrtf, sinf, cosf, tanhf, exp2f and log2f.
     """
 
     tensors: Mapping[str, TensorTraffic]
@@ -58,6 +79,14 @@ class Counters:
     collectives: int
     blocks: int
     instructions: Mapping[str, int]
+    lines: tuple[LineAccess, ...]
+    special_functions: int
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Wavefronts of shared memory beyond the ideal."""
+        shared = ("shared_load", "shared_store", "ldmatrix", "stmatrix")
+        return sum(row.pieces - row.ideal for row in self.lines if row.access in shared)
 
 
 @dataclass(frozen=True)

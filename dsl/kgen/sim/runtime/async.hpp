@@ -16,7 +16,7 @@ KG_DEVICE void copy_async(u32 address, const void* p, bool pred, u32 line) {
     using Piece = vec<u8, BYTES>;
     check_shared<Piece>(*worker, address, true, line);
     if (pred) check_global<Piece>(p, Access::copy, line);
-    else skip_access(Access::copy, line);
+    else skip_access<Piece>(Access::copy, line);
     start_copy(address, pred ? p : nullptr, BYTES, line);
 }
 

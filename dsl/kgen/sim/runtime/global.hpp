@@ -5,14 +5,11 @@
 
 namespace kg {
 
-enum class Access : u8 { load, store, atomic, copy };  // copy: cp.async, a load that goes to shared memory
-
 // The slow and the failing halves, in global.cpp.
 [[noreturn, gnu::cold]] void bad_global(const void* p, u32 bytes, Access access, u32 line);
 void note_load(const Allocation& tensor, u64 offset, u32 bytes, u32 line);
 void note_store(const Allocation& tensor, u64 offset, u32 bytes, u32 line);
 void note_atomic(const Allocation& tensor, u64 offset, u32 bytes, u32 line);
-void log_access(const void* p, Access access, u32 line);  // null: this lane is predicated off
 
 template <class T>
 KG_DEVICE void check_global(const void* p, Access access, u32 line) {
@@ -34,11 +31,12 @@ KG_DEVICE void check_global(const void* p, Access access, u32 line) {
         traffic.atomics += sizeof(T);
         note_atomic(tensor, offset, sizeof(T), line);
     }
-    if (w.log) log_access(p, access, line);
+    if (w.log) log_access(p, access, line, sizeof(T));
 }
 
+template <class T>
 KG_DEVICE void skip_access(Access access, u32 line) {
-    if (worker->log) log_access(nullptr, access, line);
+    if (worker->log) log_access(nullptr, access, line, sizeof(T));
 }
 
 template <class T>
@@ -71,7 +69,7 @@ KG_DEVICE T ldg(const T* p, u32 line = __builtin_LINE()) {
 template <class T>
 KG_DEVICE T ldg_if(const T* p, bool pred, u32 line = __builtin_LINE()) {
     if (pred) return ldg(p, line);
-    kg::skip_access(kg::Access::load, line);
+    kg::skip_access<T>(kg::Access::load, line);
     return T{};
 }
 
@@ -84,7 +82,7 @@ KG_DEVICE vec<T, N> ldg_vec(const T* p, u32 line = __builtin_LINE()) {
 template <int N, class T>
 KG_DEVICE vec<T, N> ldg_vec_if(const T* p, bool pred, u32 line = __builtin_LINE()) {
     if (pred) return ldg_vec<N>(p, line);
-    kg::skip_access(kg::Access::load, line);
+    kg::skip_access<vec<T, N>>(kg::Access::load, line);
     return vec<T, N>{};
 }
 
@@ -97,7 +95,7 @@ KG_DEVICE void stg(T* p, kg::just<T> v, u32 line = __builtin_LINE()) {
 template <class T>
 KG_DEVICE void stg_if(T* p, kg::just<T> v, bool pred, u32 line = __builtin_LINE()) {
     if (pred) return stg(p, v, line);
-    kg::skip_access(kg::Access::store, line);
+    kg::skip_access<T>(kg::Access::store, line);
 }
 
 template <int N, class T>
@@ -109,7 +107,7 @@ KG_DEVICE void stg_vec(T* p, const vec<T, N>& v, u32 line = __builtin_LINE()) {
 template <int N, class T>
 KG_DEVICE void stg_vec_if(T* p, const vec<T, N>& v, bool pred, u32 line = __builtin_LINE()) {
     if (pred) return stg_vec<N>(p, v, line);
-    kg::skip_access(kg::Access::store, line);
+    kg::skip_access<vec<T, N>>(kg::Access::store, line);
 }
 
 KG_DEVICE f32 atomic_add(f32* p, f32 v, u32 line = __builtin_LINE()) {

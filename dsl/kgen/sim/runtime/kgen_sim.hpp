@@ -5,9 +5,9 @@
 #include "collective.hpp"
 #include "entry.hpp"
 #include "global.hpp"
-#include "math.hpp"
 #include "shared.hpp"
 #include "tensor.hpp"
+#include "math.hpp"  // last: it redefines names of <math.h>
 
 #define KG_GLOBAL
 #define KG_GLOBAL_BOUNDS(threads)

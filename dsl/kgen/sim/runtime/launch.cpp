@@ -47,6 +47,7 @@ void reset(Scheduler& s, Launch& launch) {
     s.barriers = s.collectives = s.blocks = 0;
     std::fill(s.instructions, s.instructions + op_count, 0);
     s.traffic.assign(launch.allocations.size(), Traffic{});
+    s.lines.clear();
     s.tiles.clear();
     s.tile_owner.clear();
 }
@@ -71,8 +72,19 @@ Worker make_worker(Scheduler& s, Launch& launch, TrafficLog* log) {
     return w;
 }
 
-void merge(Scheduler& s, Launch& launch) {
+void merge_lines(const std::vector<LineCount>& from, std::vector<LineCount>& sum) {
+    sum.resize(std::max(sum.size(), from.size()));
+    for (std::size_t i = 0; i < from.size(); ++i) {
+        sum[i].instructions += from[i].instructions;
+        sum[i].pieces += from[i].pieces;
+        sum[i].ideal += from[i].ideal;
+    }
+}
+
+void merge(Scheduler& s, Launch& launch, u64 special) {
     std::lock_guard<std::mutex> guard(launch.mutex);
+    merge_lines(s.lines, launch.lines);
+    launch.special += special;
     for (std::size_t i = 0; i < s.traffic.size(); ++i) {
         Traffic& sum = launch.traffic[i];
         sum.loaded += s.traffic[i].loaded;
@@ -101,7 +113,7 @@ void work(Scheduler& s, Launch& launch) {
         run_block(mine, static_cast<u32>(block));
     }
     worker = nullptr;
-    merge(s, launch);
+    merge(s, launch, mine.special);
 }
 
 // Finds the machine code of the library that holds the kernel.

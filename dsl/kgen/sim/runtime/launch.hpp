@@ -50,6 +50,8 @@ struct Launch {
     std::vector<Tile> tiles;
     u64 barriers = 0, collectives = 0, blocks = 0;
     u64 instructions[op_count] = {};  // of warps
+    u64 special = 0;
+    std::vector<LineCount> lines;  // by line * access_kinds + access
     std::string report;
 };
 
@@ -81,6 +83,7 @@ struct Scheduler {
     std::vector<unsigned char> shared_memory;
     std::vector<Cell> cells;
     std::vector<CopyQueue> copies;  // by thread
+    std::vector<LineCount> lines;   // by line * access_kinds + access
     std::vector<Traffic> traffic;
     std::vector<Tile> tiles;
     std::vector<u32> tile_owner;  // by loop id: the thread whose calls count in this block, plus one

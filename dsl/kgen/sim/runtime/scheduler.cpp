@@ -71,7 +71,7 @@ void finish_thread(Worker& w) {
     if (w.log) {
         Fiber* lanes = &s.fibers[self.index - self.lane];
         if (std::all_of(lanes, lanes + warp_size, [](const Fiber& f) { return f.wait == Wait::exited; })) {
-            count_sectors(w, lanes->index);
+            count_accesses(w, lanes->index);
         }
     }
     if (s.exited == w.threads) switch_to(self.context, s.main);
@@ -151,7 +151,7 @@ void wait_for_block(u32 line) {
     ++s.barriers;
     if (w.cells) synchronise_block(s.clocks, s.fibers, w.threads);
     for (u32 i = 0; i < w.threads; ++i) {
-        if (w.log && i % warp_size == 0) count_sectors(w, i);
+        if (w.log && i % warp_size == 0) count_accesses(w, i);
         if (&s.fibers[i] != w.self) make_ready(s, s.fibers[i]);
     }
 }
@@ -178,7 +178,7 @@ const u64* meet(Op op, u64 bits, u32 line, Act act) {
     ++s.instructions[static_cast<u32>(op)];
     Fiber* lanes = &self - self.lane;
     if (op == Op::sync_warp && w.cells) synchronise_warp(s.clocks, lanes, w.threads);
-    if (w.log) count_sectors(w, lanes->index);
+    if (w.log) count_accesses(w, lanes->index);
     if (act) act(w, deposits, line);
     for (u32 lane = 0; lane < warp_size; ++lane) {
         if (lane != self.lane) make_ready(s, lanes[lane]);

@@ -20,6 +20,11 @@ KG_DEVICE unsigned char* check_shared(Worker& w, u32 address, bool store, u32 li
     return w.shared + offset;
 }
 
+template <class T>
+KG_DEVICE void log_shared(const Worker& w, Access access, u32 address, u32 line) {
+    if (w.log) log_access(reinterpret_cast<const void*>(static_cast<u64>(address)), access, line, sizeof(T));
+}
+
 // True if this thread was the last to note a read of every granule and nobody has written since.
 template <class T>
 KG_DEVICE bool noted(const Worker& w, u32 offset) {
@@ -35,6 +40,7 @@ KG_DEVICE T lds(u32 address, u32 line = __builtin_LINE()) {
     kg::Worker& w = *kg::worker;
     const unsigned char* p = kg::check_shared<T>(w, address, false, line);
     if (w.cells && !kg::noted<T>(w, address - kg::shared_base)) kg::shadow_read(address - kg::shared_base, sizeof(T), line);
+    kg::log_shared<T>(w, kg::Access::shared_load, address, line);
     T value;
     __builtin_memcpy(&value, p, sizeof(T));
     return value;
@@ -45,6 +51,7 @@ KG_DEVICE void sts(u32 address, kg::just<T> value, u32 line = __builtin_LINE()) 
     kg::Worker& w = *kg::worker;
     unsigned char* p = kg::check_shared<T>(w, address, true, line);
     if (w.cells) kg::shadow_write(address - kg::shared_base, sizeof(T), line);
+    kg::log_shared<T>(w, kg::Access::shared_store, address, line);
     __builtin_memcpy(p, &value, sizeof(T));
 }
 

@@ -27,6 +27,10 @@ constexpr u32 not_in_view = 0xfffffffd;
 
 enum class Role : u32 { in, out, inout };
 
+// Ways to access memory. copy: cp.async, whose global side is a load.
+enum class Access : u8 { load, store, atomic, copy, shared_load, shared_store, ldmatrix, stmatrix };
+constexpr u32 access_kinds = static_cast<u32>(Access::stmatrix) + 1;
+
 // A registered tensor: the bytes from its first to its last element.
 struct Allocation {
     u64 base, bytes;
@@ -34,11 +38,18 @@ struct Allocation {
     Role role;
     u32* writer;  // per element, for out and inout; else null. Shared by workers: read and written atomically
     u32* reader;  // per element, for inout; else null
+    u8* loaded;   // per element: 1 once loaded; null if not counted
+    u8* stored;   // per element: 1 once stored or updated; null if not counted
 };
 
 struct Traffic {
     u64 loaded = 0, stored = 0, atomics = 0;          // bytes requested
     u64 load_sectors = 0, store_sectors = 0;          // distinct 32-byte pieces per warp instruction
+};
+
+// Of one way of access at one line: warp instructions, the sectors or wavefronts they took, and the least possible.
+struct LineCount {
+    u64 instructions, pieces, ideal;
 };
 
 // Vector clock of every agent, shared between the threads that know the same. Copy on write, counted references.
@@ -94,7 +105,8 @@ struct Worker {
     u32 slot_shift, tensors;
     const Allocation* allocations;
     Traffic* traffic;
-    TrafficLog* log;  // null: sectors are not counted
+    TrafficLog* log;  // null: accesses are not counted
+    u64 special;      // calls of special functions
     unsigned char* shared;
     u32 shared_bytes;
     u32 granule_shift;  // log2 of the bytes per cell
@@ -106,6 +118,9 @@ struct Worker {
 };
 
 extern thread_local Worker* worker __attribute__((tls_model("initial-exec")));
+
+// Notes an access of the running thread at a global or shared address; null: the thread is predicated off.
+void log_access(const void* p, Access access, u32 line, u32 bytes);
 
 KG_DEVICE Index3 thread_index() { return {worker->self->index}; }
 KG_DEVICE Index3 block_index() { return {worker->block}; }

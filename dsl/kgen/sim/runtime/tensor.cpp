@@ -3,6 +3,7 @@
 #include "accumulate.hpp"
 #include "shadow.hpp"
 #include "shared.hpp"
+#include "traffic.hpp"
 
 namespace kg {
 
@@ -42,11 +43,20 @@ void set_element(unsigned char* row, u32 column, u32 bits) {
     std::memcpy(row + 2 * column, &narrow, 2);
 }
 
+void count_rows(Worker& w, Access access, const u64* lanes, u32 count, u32 line) {
+    if (!w.log) return;
+    u64 addresses[warp_size];
+    for (u32 i = 0; i < count * rows_each; ++i) addresses[i] = row_of(lanes, i).address;
+    Wavefronts found = wavefronts_of(addresses, count * rows_each, row_bytes);
+    add_to_line(w, access, line, found.taken, found.ideal);
+}
+
 }  // namespace
 
 template <int COUNT, bool TRANS>
 void load_matrices(Worker& w, const u64* lanes, u32 line) {
     const unsigned char* rows[COUNT * rows_each];
+    count_rows(w, Access::ldmatrix, lanes, COUNT, line);
     Actor actor = warp_actor(w.self - w.self->lane, 0, "ldmatrix");
     for (u32 i = 0; i < COUNT * rows_each; ++i) {
         u32 address = row_of(lanes, i).address;
@@ -67,6 +77,7 @@ void load_matrices(Worker& w, const u64* lanes, u32 line) {
 template <int COUNT, bool TRANS>
 void store_matrices(Worker& w, const u64* lanes, u32 line) {
     unsigned char* rows[COUNT * rows_each];
+    count_rows(w, Access::stmatrix, lanes, COUNT, line);
     Actor actor = warp_actor(w.self - w.self->lane, 0, "stmatrix");
     for (u32 i = 0; i < COUNT * rows_each; ++i) {
         u32 address = row_of(lanes, i).address;

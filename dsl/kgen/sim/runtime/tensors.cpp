@@ -31,10 +31,14 @@ bool open_pages(u64 address, u64 bytes) {
 }
 
 void add_tensor(Launch& launch, const TensorRequest& request) {
-    Allocation tensor = {request.address, request.bytes, request.item, static_cast<Role>(request.role), nullptr, nullptr};
+    Allocation tensor = {request.address, request.bytes, request.item, static_cast<Role>(request.role), nullptr, nullptr, nullptr, nullptr};
     bool marked = launch.options.check_outputs && request.bytes > 0 && tensor.role != Role::in;
     if (marked) tensor.writer = block_marks(request);
     if (marked && tensor.role == Role::inout) tensor.reader = new u32[request.bytes / request.item]{};
+    if (launch.options.count_sectors) {
+        tensor.loaded = new u8[request.bytes / request.item + 1]{};
+        tensor.stored = new u8[request.bytes / request.item + 1]{};
+    }
     launch.allocations.push_back(tensor);
     launch.names.emplace_back(request.name);
 }
@@ -60,6 +64,8 @@ void free_tensors(Launch& launch) {
     for (Allocation& tensor : launch.allocations) {
         delete[] tensor.writer;
         delete[] tensor.reader;
+        delete[] tensor.loaded;
+        delete[] tensor.stored;
     }
     if (launch.arena) munmap(reinterpret_cast<void*>(launch.arena), launch.arena_bytes);
 }
