@@ -1,4 +1,4 @@
-"""Generated ops on a GPU: both backends against the spec and its reference; streams, graphs, compilation, views, devices."""
+"""Generated ops on a GPU: both backends against specs and references; streams, graphs, compilation, views, devices."""
 
 from __future__ import annotations
 
