@@ -17,20 +17,29 @@ SECTOR_BYTES = 32
 
 @dataclass(frozen=True)
 class ThreadGroup:
-    """Consecutive bits of the thread index: the group's coordinate is `thread // stride % count`."""
+    """Bits of the thread index: the group's coordinate is `thread // stride % count`.
+
+    With a `warp_stride` the bits of warps lie apart from those of lanes: the coordinate is
+    `thread // stride % near + near * (thread // warp_stride % (count // near))`.
+    """
 
     name: str
     count: int
     stride: int
     axes: tuple[str, ...]
+    near: int = 0
+    warp_stride: int = 0
 
     def coordinate(self, thread: int) -> int:
-        return thread // self.stride % self.count
+        if not self.warp_stride:
+            return thread // self.stride % self.count
+        far = thread // self.warp_stride % (self.count // self.near)
+        return thread // self.stride % self.near + self.near * far
 
     @property
     def lanes(self) -> int:
         """How many of the group's threads lie in one warp."""
-        return max(1, min(self.count, WARP // self.stride))
+        return self.near if self.warp_stride else max(1, min(self.count, WARP // self.stride))
 
     @property
     def warps(self) -> int:

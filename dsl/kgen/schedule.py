@@ -1,20 +1,23 @@
-"""The schedule stage, `simt` skeleton: tile IR and architecture to a plan, or a refusal that names what would fit."""
+"""The schedule stage: tile IR, architecture and skeleton to a plan, or a refusal that names what would fit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from kgen.errors import KgenError
 from kgen.ir import Dot, Kernel, LoadTile, Loop, Op, Store
-from kgen.layout import AxisLayout, ThreadMap
+from kgen.layout import WARP, AxisLayout, ThreadMap
 from kgen.schedule_build import Builder
 from kgen.schedule_demand import collect, tile_axes_of
 from kgen.schedule_homes import Homes, find_homes, operations
 from kgen.schedule_memory import place, with_barriers
+from kgen.schedule_mma import choose as choose_mma
+from kgen.schedule_mma_build import MmaBuilder
 from kgen.schedule_show import describe
 from kgen.schedule_steps import Step
-from kgen.schedule_threads import MAX_THREADS, choose
+from kgen.schedule_threads import DEFAULT_THREADS, MAX_THREADS, choose
 from kgen.terms import Var
 
 KIB = 1024
@@ -28,6 +31,7 @@ class Plan:
 
     kernel: str
     arch: str
+    skeleton: str
     threads: int
     smem_bytes: int
     registers: int
@@ -42,27 +46,41 @@ class Plan:
 
     def describe(self) -> str:
         """Return the plan as readable text: thread groups, layouts, homes, shared memory, steps."""
-        return describe(self.kernel, self.arch, self.registers, self.smem_bytes, self.map, self.homes, self.steps)
+        head = f"plan of {self.kernel} for {self.arch}: {self.skeleton}, {self.threads} threads"
+        head += f", {self.smem_bytes} bytes shared, >= {self.registers} registers"
+        return describe(head, self.map, self.homes, self.steps)
 
     def __str__(self) -> str:
         return self.describe()
 
 
-def plan(kernel: Kernel, *, arch: str, threads: int | None) -> Plan:
+@dataclass(frozen=True)
+class Wish:
+    """What a schedule asks of the plan. `threads` None lets the scheduler choose; `stages` is for rings of tiles."""
+
+    skeleton: Literal["simt", "mma"] = "simt"
+    threads: int | None = None
+    stages: int = 1
+
+
+def plan(
+    kernel: Kernel, *, arch: str, threads: int | None, skeleton: Literal["simt", "mma"] = "simt", stages: int = 1
+) -> Plan:
     """Plan a kernel for an architecture ("sm_80", "sm_90a", ...); `threads` None lets the scheduler choose.
 
-    Raises KgenError if the threads are not a power of two from 32 to 1024, or if shared memory or the registers of the
-    accumulators cannot fit; the message names the nearest tile sizes that do.
+    Raises KgenError if the threads are not a power of two from 32 to 1024, if the skeleton cannot serve the kernel, or
+    if shared memory or the registers of the accumulators cannot fit; the message names the nearest tile sizes that do.
     """
     _check_threads(threads)
     limit = shared_limit(arch)
-    made = _plan(kernel, arch, threads)
+    wish = Wish(skeleton, threads, stages)
+    made = _plan(kernel, arch, wish)
     if made.smem_bytes > limit:
         have = f"kernel '{kernel.name}' needs {made.smem_bytes} bytes of shared memory; {arch} has {limit} a block"
-        raise KgenError(f"{have}{_remedy(kernel, arch, threads, limit)}")
+        raise KgenError(f"{have}{_remedy(kernel, arch, wish, limit)}")
     if made.registers > MAX_REGISTERS:
         have = f"the accumulators of kernel '{kernel.name}' need {made.registers} registers a thread of {MAX_REGISTERS}"
-        raise KgenError(f"{have} with {made.threads} threads{_remedy(kernel, arch, threads, limit)}")
+        raise KgenError(f"{have} with {made.threads} threads{_remedy(kernel, arch, wish, limit)}")
     return made
 
 
@@ -83,13 +101,21 @@ def _check_threads(threads: int | None) -> None:
     raise KgenError(f"threads must be a power of two from 32 to {MAX_THREADS}, not {threads} (nearest: {near})")
 
 
-def _plan(kernel: Kernel, arch: str, threads: int | None) -> Plan:
-    homes = find_homes(kernel)
-    map_ = choose(kernel, collect(kernel, homes), threads)
-    steps, smem = place(Builder(kernel, homes, map_).build(kernel.body))
+def _plan(kernel: Kernel, arch: str, wish: Wish) -> Plan:
+    builder = _builder(kernel, wish)
+    homes, map_ = builder.homes, builder.threads
+    steps, smem = place(builder.build(kernel.body))
     barred = with_barriers(steps, _exchanged(kernel, map_))
     registers = _accumulators(kernel.body, homes, map_)
-    return Plan(kernel.name, arch, map_.threads, smem, registers, map_, homes, barred)
+    return Plan(kernel.name, arch, wish.skeleton, map_.threads, smem, registers, map_, homes, barred)
+
+
+def _builder(kernel: Kernel, wish: Wish) -> Builder:
+    homes = find_homes(kernel)
+    if wish.skeleton == "simt":
+        return Builder(kernel, homes, choose(kernel, collect(kernel, homes), wish.threads))
+    threads, own, sides = choose_mma(kernel, homes, (wish.threads or DEFAULT_THREADS) // WARP)
+    return MmaBuilder(kernel, own, threads, sides=sides, stages=wish.stages)
 
 
 def _exchanged(kernel: Kernel, threads: ThreadMap) -> frozenset[str]:
@@ -128,11 +154,11 @@ def _words(var: Var, threads: ThreadMap) -> int:
     return threads.registers(var.axes) * max(1, var.dtype.bytes // 4)
 
 
-def _remedy(kernel: Kernel, arch: str, threads: int | None, limit: int) -> str:
+def _remedy(kernel: Kernel, arch: str, wish: Wish, limit: int) -> str:
     """Return the nearest smaller tile of each axis that makes the plan fit on its own, as a hint."""
     found = []
     for axis in kernel.tile_axes:
-        fitting = next((s for s in _smaller(kernel, axis) if _fits(kernel, arch, threads, limit, axis, s)), None)
+        fitting = next((s for s in _smaller(kernel, axis) if _fits(kernel, arch, wish, limit, axis, s)), None)
         if fitting is not None:
             found.append(f"{axis}: {fitting}")
     return f"; tiles that fit: {' or '.join(found)}" if found else ""
@@ -147,11 +173,14 @@ def _smaller(kernel: Kernel, axis: str) -> Iterator[int]:
         yield size
 
 
-def _fits(kernel: Kernel, arch: str, threads: int | None, limit: int, axis: str, size: int) -> bool:
+def _fits(kernel: Kernel, arch: str, wish: Wish, limit: int, axis: str, size: int) -> bool:
     smaller = replace(
         kernel,
         tile_axes={**kernel.tile_axes, axis: replace(kernel.tile_axes[axis], size=size)},
         grid=tuple(replace(g, tile=size) if g.name == axis else g for g in kernel.grid),
     )
-    made = _plan(smaller, arch, threads)
+    try:
+        made = _plan(smaller, arch, wish)
+    except KgenError:  # the skeleton has no use for so small a tile
+        return False
     return made.smem_bytes <= limit and made.registers <= MAX_REGISTERS

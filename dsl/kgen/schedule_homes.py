@@ -2,7 +2,7 @@
 
 A Dot reads both operands from shared memory. An operand computed elementwise from loads, positions and scalars alone,
 and read by nothing but Dots, is *staged*: evaluated by a distribution of its own and written to its tile. Every other
-operand is *spilled*: computed in registers and copied to its tile.
+operand is *spilled*: computed in registers and copied to its tile, or a *fragment*: used from registers as it is.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class Homes:
     spilled: frozenset[str]
     flat: frozenset[str]
     mutable: frozenset[str]
+    fragments: frozenset[str] = frozenset()
 
 
 def operations(body: tuple[Op, ...]) -> Iterator[Op]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 
 from kgen.schedule_steps import (
     Barrier,
     Fold,
     Load,
     Memory,
+    MmaMultiply,
     Multiply,
+    Ring,
     Spill,
     Stage,
     Step,
@@ -29,7 +33,9 @@ Place = Memory | str  # shared memory, or a buffer by name
 def place(steps: tuple[Step, ...]) -> tuple[tuple[Step, ...], int]:
     """Give every tile an offset; return the steps with placed tiles and the bytes needed. Tiles never in use together
     share memory only if all tiles side by side would be too large."""
-    memory = {m.name: m for step in all_steps(steps) for m in (*writes(step), *reads(step))}
+    memory: dict[str, Memory] = {}
+    for m in (m for step in all_steps(steps) for m in (*writes(step), *reads(step))):
+        memory[m.name] = max(memory.get(m.name, m), m, key=lambda x: x.bytes)
     side_by_side = _first_fit(memory, {name: [(0, 1)] for name in memory})
     offsets = side_by_side if _end(memory, side_by_side) <= EASY_BYTES else _first_fit(memory, _live(steps, memory))
     return tuple(_moved(step, offsets) for step in steps), _end(memory, offsets)
@@ -63,8 +69,8 @@ def _live(steps: tuple[Step, ...], memory: dict[str, Memory]) -> dict[str, list[
 
 
 def _touches(step: Step, name: str) -> bool:
-    if isinstance(step, Walk):
-        return any(_touches(s, name) for body in step.bodies for s in body)
+    if isinstance(step, Walk) and any(_touches(s, name) for body in step.bodies for s in body):
+        return True
     return any(m.name == name for m in (*writes(step), *reads(step)))
 
 
@@ -97,10 +103,19 @@ def _moved(step: Step, offsets: dict[str, int]) -> Step:
             return replace(step, a=replace(a, offset=offsets[a.name]), b=replace(b, offset=offsets[b.name]))
         case Fold(scratch=scratch):
             return replace(step, scratch=tuple(replace(s, offset=offsets[s.name]) for s in scratch))
-        case Walk(bodies=bodies):
-            return replace(step, bodies=tuple(tuple(_moved(s, offsets) for s in b) for b in bodies))
+        case MmaMultiply(a=a, b=b):
+            left = None if a is None else replace(a, offset=offsets[a.name])
+            return replace(step, a=left, b=replace(b, offset=offsets[b.name]))
+        case Walk(bodies=bodies, ring=ring):
+            moved = tuple(tuple(_moved(s, offsets) for s in b) for b in bodies)
+            return replace(step, bodies=moved, ring=None if ring is None else _moved_ring(ring, offsets))
         case _:
             return step
+
+
+def _moved_ring(ring: Ring, offsets: dict[str, int]) -> Ring:
+    fills = (replace(f, tiles=tuple(replace(t, offset=offsets[t.name]) for t in f.tiles)) for f in ring.fills)
+    return replace(ring, fills=tuple(fills))
 
 
 @dataclass(frozen=True)
@@ -128,6 +143,9 @@ class _Inserter:
         out: list[Step] = []
         for step in steps:
             if isinstance(step, Walk):
+                if self.conflicts(step, since):
+                    out.append(Barrier())
+                    since = Since()
                 walked, since = self.walk(step, since)
                 out.append(walked)
                 continue
@@ -139,7 +157,11 @@ class _Inserter:
         return tuple(out), since
 
     def walk(self, walk: Walk, since: Since) -> tuple[Walk, Since]:
-        """Each body may follow what came before the loop, an earlier body, or itself."""
+        """Each body may follow what came before the loop, an earlier body, or itself. The bodies of a loop with a ring
+        follow a barrier; what its fills write is ordered by construction."""
+        if walk.ring is not None:
+            done, ends = zip(*(self.insert(body, Since()) for body in walk.bodies), strict=True)
+            return replace(walk, bodies=tuple(done)), reduce(or_, ends, since)
         bodies = []
         for body in walk.bodies:
             entry = since

@@ -14,7 +14,11 @@ from kgen.types import DType
 
 @dataclass(frozen=True)
 class SharedTile:
-    """A tile in shared memory: element (outer, inner) lies at `offset + (outer * pitch + inner) * dtype.bytes`."""
+    """A tile in shared memory: element (outer, inner) lies at `offset + (outer * pitch + inner) * dtype.bytes`.
+
+    `swizzled`: the 16-byte chunks of each row are permuted, so that eight rows are read without bank conflicts.
+    `slots` copies of the tile follow each other, `slot_bytes` apart.
+    """
 
     name: str
     dtype: DType
@@ -23,10 +27,16 @@ class SharedTile:
     rows: int
     pitch: int
     offset: int = 0
+    swizzled: bool = False
+    slots: int = 1
+
+    @property
+    def slot_bytes(self) -> int:
+        return self.rows * self.pitch * self.dtype.bytes
 
     @property
     def bytes(self) -> int:
-        return self.rows * self.pitch * self.dtype.bytes
+        return self.slots * self.slot_bytes
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,7 @@ class Stage:
     """Tiles evaluated by all threads in turns of `run` elements along `along`, and written to shared memory.
 
     Turn c of a thread is element `((c // (size of along / run)), c % (...) * run)` of the axes (across, along).
+    `copied`: the tile is a load as it is, moved past the registers by asynchronous copies.
     """
 
     tiles: tuple[SharedTile, ...]
@@ -66,6 +77,7 @@ class Stage:
     along: str
     across: str
     run: int
+    copied: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,6 +99,30 @@ class Multiply:
     step: int
     width_a: int
     width_b: int
+
+
+@dataclass(frozen=True)
+class Pack:
+    """A value computed in registers as the left operand of matrix instructions: pairs along `along` in one register."""
+
+    op: Let
+    along: str
+
+
+@dataclass(frozen=True)
+class MmaMultiply:
+    """A Dot by matrix instructions of 16 x 8 x 16: `left` holds `row`, `right` holds `col`, the axes of the result.
+
+    `a` is the shared tile of `left`, or None if it is packed in registers; `b` is the shared tile of `right`.
+    """
+
+    op: Dot
+    row: str
+    col: str
+    left: Var
+    right: Var
+    a: SharedTile | None
+    b: SharedTile
 
 
 @dataclass(frozen=True)
@@ -120,14 +156,28 @@ class Barrier:
 
 
 @dataclass(frozen=True)
+class Ring:
+    """Tiles that a loop fills ahead: tile t of the loop lies in slot `t % stages`, and is made in iteration
+    `t - (stages - 1)`. Every iteration begins with a barrier, which all uses of the slots rely on."""
+
+    stages: int
+    fills: tuple[Stage, ...]
+
+    @property
+    def tiles(self) -> tuple[SharedTile, ...]:
+        return tuple(t for fill in self.fills for t in fill.tiles)
+
+
+@dataclass(frozen=True)
 class Walk:
     """A loop: its segments, each with its own steps."""
 
     op: Loop
     bodies: tuple[tuple[Step, ...], ...]
+    ring: Ring | None = None
 
 
-Step = Elementwise | Load | Write | Stage | Spill | Multiply | Fold | Barrier | Walk
+Step = Elementwise | Load | Write | Stage | Spill | Pack | Multiply | MmaMultiply | Fold | Barrier | Walk
 Memory = SharedTile | Scratch
 
 
@@ -136,10 +186,10 @@ def operations_of(step: Step) -> tuple[Op, ...]:
     match step:
         case Elementwise(ops=ops) | Stage(ops=ops):
             return ops
-        case Load(op=op) | Write(op=op) | Multiply(op=op) | Fold(op=op) | Walk(op=op):
-            return (op,)
-        case _:
+        case Spill() | Barrier():
             return ()
+        case _:
+            return (step.op,)
 
 
 def all_steps(steps: tuple[Step, ...]) -> Iterator[Step]:
@@ -160,6 +210,8 @@ def writes(step: Step) -> tuple[Memory, ...]:
             return (tile,)
         case Fold(scratch=scratch):
             return scratch
+        case Walk(ring=Ring() as ring):
+            return ring.tiles
         case _:
             return ()
 
@@ -169,6 +221,8 @@ def reads(step: Step) -> tuple[Memory, ...]:
     match step:
         case Multiply(a=a, b=b):
             return (a, b)
+        case MmaMultiply(a=a, b=b):
+            return (b,) if a is None else (a, b)
         case Fold(scratch=scratch):
             return scratch
         case _:

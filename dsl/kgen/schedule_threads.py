@@ -113,14 +113,14 @@ def _run(demand: Demand, axis: str, registers: int) -> int:
 
 def cost(demand: Demand, threads: ThreadMap) -> int:
     """Return the estimated issue slots of one block, with pressure beyond `EASY_REGISTERS` charged heavily."""
-    slots = sum(_access_cost(a, threads) for a in demand.accesses)
+    slots = sum(access_cost(a, threads) for a in demand.accesses)
     slots += sum(_product_cost(p, threads) for p in demand.products)
-    slots += sum(_fold_cost(f, threads) for f in demand.folds)
+    slots += sum(fold_cost(f, threads) for f in demand.folds)
     slots *= threads.threads // WARP or 1
     return slots + PRESSURE_COST * max(0, live_registers(demand, threads) - EASY_REGISTERS)
 
 
-def _access_cost(access: Access, threads: ThreadMap) -> int:
+def access_cost(access: Access, threads: ThreadMap) -> int:
     """Instructions of a warp, each as many slots as the sectors it touches (one at least)."""
     vector = 1
     if access.unit is not None and access.unit in threads.axes:
@@ -145,7 +145,7 @@ def _product_cost(product: Product, threads: ThreadMap) -> int:
     return product.weight * product.depth * (rows * cols + 4 * (rows + cols) // per_load)
 
 
-def _fold_cost(fold: Fold, threads: ThreadMap) -> int:
+def fold_cost(fold: Fold, threads: ThreadMap) -> int:
     """The thread's own elements, a shuffle and an operation per lane bit, and a round through shared memory."""
     group, layout = threads.group_of(fold.axis), threads.axes[fold.axis]
     lanes = min(group.lanes, layout.threads)

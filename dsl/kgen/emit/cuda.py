@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from kgen.emit.cuda_body import Body
 from kgen.emit.cuda_fold import Merge, merge_of
+from kgen.emit.cuda_mma import MMA_ADD, SWIZZLE, lane_line
+from kgen.emit.cuda_mma_ring import COPY_ASYNC, COPY_HEAD
 from kgen.emit.cuda_scope import Context, indented
 from kgen.emit.cuda_wrap import wrapped
 from kgen.emit.grid import decode
@@ -19,7 +21,7 @@ from kgen.ir import Combine, Kernel, Program, Store
 from kgen.layout import ThreadGroup
 from kgen.schedule import Plan
 from kgen.schedule_homes import operations
-from kgen.schedule_steps import SharedTile, all_steps, writes
+from kgen.schedule_steps import Memory, SharedTile, all_steps, writes
 from kgen.terms import Expr, Get, Pos, Start
 
 LINE = 110
@@ -47,6 +49,15 @@ KG_DEVICE void stg_head(T* p, const vec<T, N>& v, int valid) {
     if (valid >= N) return stg_vec(p, v);
     KG_UNROLL for (int j = 0; j < N; ++j) stg_if(p + j, v[j], j < valid);
 }"""
+
+HELPERS = {
+    "ldg_head": HEAD_LOAD,
+    "stg_head": HEAD_STORE,
+    "swizzled": SWIZZLE,
+    "copy_async": COPY_ASYNC,
+    "copy_head": COPY_HEAD,
+    "mma_add": MMA_ADD,
+}
 
 
 @dataclass(frozen=True)
@@ -98,8 +109,7 @@ def _print(kernels: tuple[Kernel, ...], plans: tuple[Plan, ...], header: Header)
     views = tuple(_kernel(k, p, merges, statements) for k, p in zip(kernels, plans, strict=True))
     texts = [line for view in views for section in view.sections for line in section.lines]
     texts += [line for merge in merges.values() for line in merge.lines]
-    helpers = [HEAD_LOAD] if any("ldg_head" in t for t in texts) else []
-    helpers += [HEAD_STORE] if any("stg_head" in t for t in texts) else []
+    helpers = _helpers(texts)
     for merge in dict.fromkeys(merges.values()):
         helpers.append("\n" + "\n".join(wrapped(merge.lines)))
     return render(
@@ -115,6 +125,15 @@ def _print(kernels: tuple[Kernel, ...], plans: tuple[Plan, ...], header: Header)
             kernels=views,
         ),
     )
+
+
+def _helpers(texts: list[str]) -> list[str]:
+    """Return the functions that the text calls, each before those that call it."""
+    found: list[str] = []
+    for name, text in reversed(HELPERS.items()):
+        if any(re.search(rf"\b{name}\b", t) for t in (*texts, *found)):
+            found.insert(0, text)
+    return found
 
 
 def _merges(kernels: tuple[Kernel, ...]) -> dict[object, Merge]:
@@ -215,10 +234,13 @@ def _target(context: Context, e: Expr) -> str:
 
 
 def _threads(context: Context) -> list[str]:
-    return [f"const int {context.group_names[g.name]} = {_coordinate(context, g)};" for g in context.map.groups]
+    groups = [f"const int {context.group_names[g.name]} = {_coordinate(context, g)};" for g in context.map.groups]
+    return [lane_line(), *groups]
 
 
 def _coordinate(context: Context, group: ThreadGroup) -> str:
+    if group.warp_stride:
+        return f"threadIdx.x % {group.near} + threadIdx.x / {group.warp_stride} * {group.near}"
     text = "threadIdx.x" if group.stride == 1 else f"threadIdx.x / {group.stride}"
     return text if group.stride * group.count == context.map.threads else f"{text} % {group.count}"
 
@@ -232,8 +254,12 @@ def _shared(context: Context, plan: Plan) -> tuple[dict[str, str], list[str]]:
     for m in sorted(memory.values(), key=lambda m: m.offset):
         own = context.names.values.get(m.name, m.name)
         names[m.name] = context.scope.give(f"{own}_smem")
-        shape = f"{m.dtype.cuda} [{m.outer}: {m.rows}][{m.inner}: {m.pitch}]" if isinstance(m, SharedTile) else (
-            f"{m.dtype.cuda} [{m.warps}][{m.slots}]"
-        )  # fmt: skip
-        lines.append(f"const u32 {names[m.name]} = smem + {m.offset};  // {shape}")
+        lines.append(f"const u32 {names[m.name]} = smem + {m.offset};  // {m.dtype.cuda} {_shape(m)}")
     return names, lines
+
+
+def _shape(m: Memory) -> str:
+    if not isinstance(m, SharedTile):
+        return f"[{m.warps}][{m.slots}]"
+    slots = f"[{m.slots}]" if m.slots > 1 else ""
+    return f"{slots}[{m.outer}: {m.rows}][{m.inner}: {m.pitch}]" + (", swizzled" if m.swizzled else "")

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from kgen.emit.cuda_dot import multiply
 from kgen.emit.cuda_fold import Merge, fold
 from kgen.emit.cuda_memory import load, store
+from kgen.emit.cuda_mma import multiply as mma_multiply
+from kgen.emit.cuda_mma import pack
+from kgen.emit.cuda_mma_ring import OpenRing, next_tile, open_ring
 from kgen.emit.cuda_scope import Context, Nest, indented
 from kgen.emit.cuda_shared import spill, stage
 from kgen.emit.labels import label_text
@@ -17,7 +20,9 @@ from kgen.schedule_steps import (
     Elementwise,
     Fold,
     Load,
+    MmaMultiply,
     Multiply,
+    Pack,
     Spill,
     Stage,
     Step,
@@ -67,6 +72,10 @@ class Body:
                 return spill(context, step, shared[tile.name])
             case Multiply(a=a, b=b):
                 return multiply(context, step, shared[a.name], shared[b.name])
+            case Pack():
+                return pack(context, step)
+            case MmaMultiply(a=a, b=b):
+                return mma_multiply(context, step, None if a is None else shared[a.name], shared[b.name])
             case Fold(op=op, scratch=scratch):
                 return fold(context, step, self.merges.get(op), tuple(shared[s.name] for s in scratch))
             case Barrier():
@@ -75,14 +84,39 @@ class Body:
                 return self.walk(step)
 
     def walk(self, step: Walk) -> list[str]:
-        """Return one `for` for each segment."""
+        """Return one `for` for each segment, after what fills the first tiles of a ring."""
         number, self.loops = self.loops, self.loops + 1
         out: list[str] = []
+        ring = None
+        if step.ring is not None:
+            ring, out = self.ring(step)
         for segment, body in zip(step.op.segments, step.bodies, strict=True):
-            out += self.segment(step, number, segment, body)
+            out += self.segment(step, number, segment, body, ring)
         return out
 
-    def segment(self, step: Walk, number: int, segment: Segment, body: tuple[Step, ...]) -> list[str]:
+    def ring(self, step: Walk) -> tuple[OpenRing, list[str]]:
+        """Return a ring and the lines before its loop."""
+        lines: list[str] = []
+        ends: list[tuple[str, str]] = []
+        for segment in step.op.segments:
+            low, before = self.bound(segment.lo, f"{step.op.axis}_begin")
+            high, after = self.bound(segment.hi, f"{step.op.axis}_end")
+            lines += [*before, *after]
+            ends.append((low, high))
+        shared = dict(self.shared)
+
+        def printed(fills: tuple[Stage, ...], slots: dict[str, str]) -> list[str]:
+            self.shared = {**shared, **slots}
+            text = self.lines(fills)
+            self.shared = shared
+            return text
+
+        opened, before = open_ring(self.context, step, ends, shared, printed)
+        return opened, [*lines, *before]
+
+    def segment(
+        self, step: Walk, number: int, segment: Segment, body: tuple[Step, ...], ring: OpenRing | None
+    ) -> list[str]:
         context, axis = self.context, step.op.axis
         name = context.names.start[axis]
         low, before = self.bound(segment.lo, f"{axis}_begin")
@@ -90,8 +124,13 @@ class Body:
         masked = "false" if segment.kind == "plain" else "true"
         context.scope.open()
         kept = dict(self.bounds)
-        inside = [f"KG_TILE({number}, {name}, {masked});", *self.lines(body)]
-        self.bounds = kept
+        inside = [f"KG_TILE({number}, {name}, {masked});"]
+        shared = dict(self.shared)
+        if ring is not None:
+            inside += next_tile(ring, shared)
+            self.shared = {**shared, **ring.slots}
+        inside += self.lines(body)
+        self.bounds, self.shared = kept, shared
         context.scope.close()
         tile = context.kernel.tile_axes.get(axis)
         by = f"tile.{axis}" if tile is not None and tile.size == step.op.tile else None

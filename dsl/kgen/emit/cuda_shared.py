@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kgen.emit.address import Address, address
 from kgen.emit.cuda_expr import CudaPrinter
-from kgen.emit.cuda_memory import element, place, pointer, run_of
+from kgen.emit.cuda_memory import AND, element, place, pointer, run_of
 from kgen.emit.cuda_scope import SUM, Context, Nest, block, byte_address, indented, unrolled
 from kgen.emit.printer import Text
 from kgen.ir import Let, LoadTile
@@ -18,6 +18,10 @@ MAX_UNROLLED = 8  # more turns stay a loop: their loads would need too many regi
 
 def address_of(tile: SharedTile, base: str, outer: str, inner: str) -> str:
     """Return the shared address of an element; `outer` and `inner` are texts of its place, "0" for none."""
+    if tile.swizzled:
+        size = tile.dtype.bytes
+        byte = f"({inner}) * {size}" if " + " in inner or " % " in inner else f"{inner} * {size}"
+        return f"{base} + swizzled<{tile.pitch * size}>({outer}, {'0' if inner == '0' else byte})"
     terms = []
     if outer != "0":
         terms.append(f"{outer if ' ' not in outer else f'({outer})'} * {tile.pitch}")
@@ -102,10 +106,13 @@ def stage(context: Context, step: Stage, bases: dict[str, str]) -> list[str]:
             parts = address(context.kernel, op.buffer, op.index)
             lines, base = pointer(context, op, parts)
             before += lines
-            body += _turn_load(turn, op, form, parts, base)
+            if step.copied and op.dst.name == step.tiles[0].name:
+                body += _turn_copy(turn, form, place(turn.text, parts, base), bases[op.dst.name])
+            else:
+                body += _turn_load(turn, op, form, parts, base)
         else:
             body += _turn_let(turn, op)
-    for tile in step.tiles:
+    for tile in step.tiles if not step.copied else ():
         body += _turn_store(turn, tile, bases[tile.name], names[tile.name])
     context.scope.close()
     turns = _turns(turn, body)
@@ -134,6 +141,19 @@ def _turns(turn: _Turn, body: list[str]) -> list[str]:
         places.insert(0, "const int turn = first + threadIdx.x;")
         return unrolled("first", count, [*places, *body], threads)
     return [head, *indented([*places, *body]), "}"]
+
+
+def _turn_copy(turn: _Turn, form: Form, at: str, base: str) -> list[str]:
+    """Move a run from global to shared memory, past the registers."""
+    (tile,) = turn.step.tiles
+    to = address_of(tile, base, turn.offset(tile.outer).code, turn.offset(tile.inner).code)
+    if form.bound is not None:
+        position = turn.position(turn.step.along)
+        left = f"{turn.text(form.bound, SUM)} - {position.code if position.prec > SUM else f'({position.code})'}"
+        valid = left if form.uniform is None else f"{turn.text(form.uniform, AND)} ? {left} : 0"
+        return [f"copy_head<{form.width}>({to}, {at}, {valid});"]
+    pred = "" if form.uniform is None else f", {turn.text(form.uniform)}"
+    return [f"copy_async<{form.width}>({to}, {at}{pred});"]
 
 
 def _turn_load(turn: _Turn, op: LoadTile, form: Form, parts: Address, base: str) -> list[str]:

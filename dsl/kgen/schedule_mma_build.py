@@ -1,0 +1,52 @@
+"""Steps of the `mma` skeleton: swizzled tiles, packed operands, matrix products, rings of tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kgen.ir import Dot, Let, Loop, Op
+from kgen.schedule_build import Builder
+from kgen.schedule_mma import Sides, sides_of
+from kgen.schedule_mma_ring import with_ring
+from kgen.schedule_shared import Filling
+from kgen.schedule_steps import MmaMultiply, Pack, SharedTile, Step, Walk
+from kgen.terms import Var
+
+
+@dataclass
+class MmaBuilder(Builder):
+    """Builds the steps of one kernel. `stages`: slots of the tiles that a loop fills ahead."""
+
+    sides: Sides = field(kw_only=True)
+    stages: int = 1
+
+    def _step(self, op: Op) -> Step:
+        match op:
+            case Let() if op.dst.name in self.homes.fragments:
+                return Pack(op, next(a for a in op.dst.axes if a in self.sides.cols))
+            case Dot():
+                return self._product(op)
+            case Loop():
+                walk = super()._step(op)
+                assert isinstance(walk, Walk)
+                return with_ring(self.kernel, walk, self.stages)
+            case _:
+                return super()._step(op)
+
+    def _product(self, op: Dot) -> MmaMultiply:
+        left, right = sides_of(op, self.sides.rows)
+        row = next(a for a in left.axes if a != op.contract)
+        col = next(a for a in right.axes if a != op.contract)
+        a = None if left.name in self.homes.fragments else self.tiles[left.name]
+        return MmaMultiply(op, row, col, left, right, a, self.tiles[right.name])
+
+    def _tile(self, var: Var, filling: Filling) -> SharedTile:
+        """A tile staged in runs has them along its rows; one copied from registers has the lanes' pairs there."""
+        if var.name not in self.tiles:
+            inner = filling.along or next(a for a in reversed(var.axes) if a in self.sides.cols)
+            outer = next(a for a in var.axes if a != inner)
+            sizes = self.kernel.tile_axes
+            self.tiles[var.name] = SharedTile(
+                var.name, var.dtype, outer, inner, sizes[outer].size, sizes[inner].size, swizzled=True
+            )
+        return self.tiles[var.name]
