@@ -103,7 +103,7 @@ def test_fragments_follow_the_formulas(
 
 
 def test_malformed_fragments_are_refused() -> None:
-    with pytest.raises(LayoutError, match="one holder"):
+    with pytest.raises(LayoutError, match="its holders"):
         Fragment("doubled", 16, 8, Layout(((4, 8), (2, 2)), ((32, 1), (16, 16))))
     with pytest.raises(LayoutError, match="N = 12"):
         wgmma_d(12)

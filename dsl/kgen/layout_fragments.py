@@ -8,6 +8,7 @@ hold the same elements. The coordinates are those of the PTX ISA; g = lane / 4 a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from kgen.layout_algebra import Layout, coalesce, composition, concat, flat_modes, left_inverse, right_inverse
@@ -24,7 +25,7 @@ class Fragment:
     """A tile of `rows` x `cols` elements held by the threads of a warp or warpgroup.
 
     `layout` maps (thread, value) to row + rows * column. Values count elements, not registers: a 32-bit register of
-    16-bit elements holds values 2i (low half) and 2i + 1. Each element has one holder.
+    16-bit elements holds values 2i (low half) and 2i + 1. Threads may hold copies: modes of stride 0.
     """
 
     name: str
@@ -34,8 +35,13 @@ class Fragment:
 
     def __post_init__(self) -> None:
         size = self.rows * self.cols
-        if self.layout.rank != 2 or right_inverse(self.layout).size != size or self.layout.size != size:
-            raise LayoutError(f"{self.name}: {self.layout} does not give each of {size} elements one holder")
+        if self.layout.rank != 2 or self.inverse.size != size or self.layout.cosize != size:
+            raise LayoutError(f"{self.name}: {self.layout} does not give each of {size} elements its holders")
+
+    @cached_property
+    def inverse(self) -> Layout:
+        """Element -> thread + threads * value, the first holder among copies."""
+        return right_inverse(self.layout)
 
     @property
     def threads(self) -> int:
@@ -46,14 +52,19 @@ class Fragment:
         """How many elements a thread holds."""
         return self.layout.modes[1].size
 
+    @property
+    def copies(self) -> int:
+        """How many threads hold each element."""
+        return self.layout.size // (self.rows * self.cols)
+
     def element(self, thread: int, value: int) -> tuple[int, int]:
         """Return (row, column) of a value of a thread."""
         col, row = divmod(self.layout(thread, value), self.rows)
         return row, col
 
     def holder(self, row: int, col: int) -> tuple[int, int]:
-        """Return (thread, value) that holds an element."""
-        value, thread = divmod(right_inverse(self.layout)(row + self.rows * col), self.threads)
+        """Return the first (thread, value) that holds an element."""
+        value, thread = divmod(self.inverse(row + self.rows * col), self.threads)
         return thread, value
 
 
@@ -121,7 +132,8 @@ def transpose(fragment: Fragment) -> Fragment:
 def registers(source: Fragment, target: Fragment) -> Layout | None:
     """Return the layout value of `target` -> value of `source` that holds the same element in the same thread.
 
-    None if some element would have to move between threads. Raises LayoutError if the tiles differ in size.
+    None if some element would have to move between threads. Raises LayoutError if the tiles differ in size or `source`
+    holds copies.
     """
     if (source.rows, source.cols) != (target.rows, target.cols):
         raise LayoutError(f"{source.name} and {target.name} are fragments of different tiles")

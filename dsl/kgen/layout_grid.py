@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kgen.layout_algebra import Layout, coalesce, composition, flat_modes, right_inverse
+from kgen.layout_algebra import Layout, coalesce, composition, flat_modes
 from kgen.layout_banks import WORD, bank, ldmatrix_tile
 from kgen.layout_fragments import Fragment, Ldmatrix
 from kgen.layout_shared import CHUNK, SharedTile
@@ -67,7 +67,7 @@ def _cells(rows: int, cols: int, run: int, cell: Callable[[int, int], Cell]) -> 
 
 def values_in_a_row(fragment: Fragment) -> int:
     """Return how many neighbouring elements of a row one thread holds as consecutive values, everywhere alike."""
-    along = composition(right_inverse(fragment.layout), Layout(fragment.cols, fragment.rows))
+    along = composition(fragment.inverse, Layout(fragment.cols, fragment.rows))
     extent, stride = flat_modes(coalesce(along))[0]
     return extent if stride == fragment.threads else 1
 
@@ -82,6 +82,7 @@ def _fragment_grid(fragment: Fragment, rows: int, cols: int) -> Grid:
         return Cell(f"T{thread} v{span}", thread, f"{where}: thread {thread}, values {span}")
 
     title = f"{fragment.name}: {fragment.rows} x {fragment.cols}, {fragment.threads} threads x {fragment.values} values"
+    title += f", {fragment.copies} copies of each (the first is shown)" if fragment.copies > 1 else ""
     formula = f"(thread, value) -> row + {fragment.rows} col: {fragment.layout}"
     notes = _cut(rows, cols, fragment.rows, fragment.cols)
     return Grid(title, (formula, *notes), tuple(range(0, cols, run)), _cells(rows, cols, run, cell))
