@@ -103,6 +103,12 @@ def _bool_is_right() -> bool:
     return out.tolist() == [1]
 
 
+def _conditions_are_right() -> bool:
+    out = torch.zeros(N, dtype=torch.int32)
+    probe("scalar_condition", out=out, flag=1)
+    return out.tolist() == [7] * (N // 2) + [0] * (N // 2)
+
+
 def _casts_are_right() -> bool:
     ends = torch.tensor([0.0, -0.0, 1.99999, 3.3895e38, float("inf"), -float("inf"), _NAN, 1.00390625, -1.01171875])
     values = torch.cat([ends, _numbers(N - len(ends))])
@@ -211,6 +217,7 @@ CORRECTIONS = (
     Correction("loop bounds", _index_is_right, patches.correct_scalar_index),
     Correction("bool arguments", _bool_is_right, patches.correct_bool_arguments),
     Correction("loop variables", _loop_is_right, patches.correct_loop_variables),
+    Correction("conditions of scalars", _conditions_are_right, patches.correct_scalar_conditions),
     Correction("maximum and minimum of NaN", _minmax_is_right, patches.correct_minmax_of_nan),
     Correction("fma", _fma_is_right, patches.correct_fma),
     Correction("bfloat16 casts", _casts_are_right, patches.correct_bf16_casts),

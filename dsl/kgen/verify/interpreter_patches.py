@@ -92,6 +92,17 @@ def correct_slow_reductions() -> None:
     ReduceOps.generic_reduce, ScanOps.generic_scan = generic_reduce, generic_scan
 
 
+def correct_scalar_conditions() -> None:
+    """A comparison of scalars stays a condition when it is spread over a tile, so that it can be part of a mask."""
+    spread = InterpreterBuilder.create_splat
+
+    def create_splat(self: Any, ret_ty: Any, arg: Any) -> Any:
+        known = TensorHandle(arg.data, tl.int1) if arg.data.dtype == np.bool_ else arg
+        return spread(self, ret_ty, known)
+
+    InterpreterBuilder.create_splat = create_splat
+
+
 def correct_scalar_index() -> None:
     """A scalar tensor as the bound of a loop, which NumPy 2.4 refuses to Triton 3.6."""
     patch_tensor = interpreter._patch_lang_tensor

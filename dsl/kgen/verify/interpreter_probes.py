@@ -107,6 +107,12 @@ def bool_argument(out, flag):
 
 
 @triton.jit
+def scalar_condition(out, flag, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, 7, mask=(i < N // 2) & (tl.program_id(0) * flag == 0))
+
+
+@triton.jit
 def power(a, b, out, N: tl.constexpr):
     i = tl.arange(0, N)
     tl.store(out + i, tl.extra.cuda.libdevice.pow(tl.load(a + i), tl.load(b + i)))
