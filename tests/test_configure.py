@@ -212,16 +212,20 @@ def test_defaults() -> None:
 
 
 def test_fields_of_a_skeleton_that_is_not_built_lapse_with_a_note() -> None:
-    schedule = "cuda: {threads: 64, sm_80: {skeleton: mma, warps: 4}, sm_90a: {skeleton: wgmma, consumers: 2}}"
-    found = config(text_of(schedule))
-    assert (found.skeleton, found.target.requested, found.threads) == ("simt", "mma", 64)
-    assert found.notes == ("skeleton mma is not built yet: simt is used instead; its fields lapse: warps",)
-    assert config(text_of(schedule), arch="sm_90a").notes[0].endswith("its fields lapse: consumers")
+    schedule = "cuda: {threads: 64, sm_90a: {skeleton: wgmma, consumers: 2, stages: 3}}"
+    found = config(text_of(schedule), arch="sm_90a")
+    assert (found.skeleton, found.target.requested, found.stages) == ("mma", "wgmma", 3)
+    assert found.notes == ("skeleton wgmma is not built yet: mma is used instead; its fields lapse: consumers",)
+
+
+def test_a_skeleton_keeps_the_fields_of_those_it_may_give_way_to() -> None:
+    found = config(text_of("cuda: {threads: 64, sm_80: {skeleton: mma, warps: 8}}"))
+    assert (found.skeleton, found.warps, found.stages, found.threads, found.notes) == ("mma", 8, 2, 64, ())
 
 
 SCHEDULES: list[tuple[str, str, str | None]] = [
     ("cuda: {«warps»: 4}", "'warps' is not a field of simt", "it belongs to triton, mma; simt has threads"),
-    ("cuda: {sm_80: {skeleton: mma, «consumers»: 4}}", "'consumers' is not a field of simt", None),
+    ("cuda: {sm_80: {skeleton: mma, «consumers»: 4}}", "'consumers' is not a field of mma", None),
     ("«warps»: 4", "'warps' belongs to a backend", "write it under schedule.triton or schedule.cuda"),
     ("axes: {«q»: {tile: 4}}", "unknown axis 'q'", None),
     ("cuda: {axes: {«mm»: {tile: 4}}}", "unknown axis 'mm'", "did you mean 'm'?"),

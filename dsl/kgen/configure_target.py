@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from kgen.configure_levels import Levels
 from kgen.errors import fail
 
-# The fields that each skeleton reads. Triton has one skeleton; mma and wgmma are not built yet and give way to simt.
+# The fields that each skeleton reads. Triton has one skeleton. Of CUDA's, each gives way to the next on the road where it
+# cannot serve; wgmma is not built yet and always does.
 FIELDS = {
     "triton": ("warps", "stages"),
     "simt": ("threads",),
     "mma": ("warps", "stages"),
     "wgmma": ("consumers", "stages", "overlap"),
 }
-BUILT = ("triton", "simt")
+ROAD = ("wgmma", "mma", "simt")
+BUILT = ("triton", "mma", "simt")
 _ALL = sorted({f for fields in FIELDS.values() for f in fields} | {"skeleton"})
 DEFAULT_WARPS, DEFAULT_STAGES = 4, 2
 
@@ -34,13 +36,15 @@ class Target:
 def target_fields(levels: Levels, backend: str) -> Target:
     """Return the target fields; raise SpecError for a field that nothing on this road reads."""
     requested = "triton" if backend == "triton" else _skeleton(levels)
-    used = requested if requested in BUILT else "simt"
-    lapsed = _check(levels, used, requested)
+    road = ROAD[ROAD.index(requested) :] if requested in ROAD else (requested,)
+    used = next(s for s in road if s in BUILT)
+    lapsed = _check(levels, used, road)
     notes = []
     if used != requested:
         text = f"; its fields lapse: {', '.join(lapsed)}" if lapsed else ""
         notes.append(f"skeleton {requested} is not built yet: {used} is used instead{text}")
-    value = {f: found[0] for f in FIELDS[used] if (found := levels.value(f)) is not None}
+    fields = {f for s in road if s in BUILT for f in FIELDS[s]}
+    value = {f: found[0] for f in sorted(fields) if (found := levels.value(f)) is not None}
     return Target(
         used,
         requested,
@@ -56,9 +60,10 @@ def _skeleton(levels: Levels) -> str:
     return given[0] if given else "simt"
 
 
-def _check(levels: Levels, used: str, requested: str) -> list[str]:
-    """Return the fields that lapse with the requested skeleton."""
+def _check(levels: Levels, used: str, road: tuple[str, ...]) -> list[str]:
+    """Return the fields that lapse with the skeletons of the road that are not built."""
     lapsed = []
+    kept = {f for s in road if s in BUILT for f in FIELDS[s]}
     for name, level in levels.given():
         if name not in _ALL:
             continue
@@ -68,8 +73,8 @@ def _check(levels: Levels, used: str, requested: str) -> list[str]:
         if name == "skeleton":
             if used == "triton":
                 raise fail(place, "'skeleton' is for CUDA: Triton has one", "write it under schedule.cuda")
-        elif name not in FIELDS[used]:
-            if name not in FIELDS[requested]:
+        elif name not in kept:
+            if not any(name in FIELDS[s] for s in road):
                 owners = ", ".join(s for s, fields in FIELDS.items() if name in fields)
                 raise fail(
                     place,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from kgen import schedule
 from kgen.configure import Config
 from kgen.emit import cuda as emit_cuda
 from kgen.emit import triton as emit_triton
@@ -19,6 +18,7 @@ from kgen.ops.key import Key
 from kgen.ops.plan import ArgPlan, KernelPlan, LaunchPlan, Workspace
 from kgen.pipeline import Lowered, Target, lower
 from kgen.schedule import Plan
+from kgen.schedule_road import plan_all
 from kgen.spec import Spec
 from kgen.specialise import Specialisation
 from kgen.types import DTYPES
@@ -64,8 +64,8 @@ def generate(spec: Spec, key: Key, target: Target, *, path: str = "", command: s
         options = emit_triton.TritonOptions({k.name: lowered.config.stages for k in lowered.program.kernels})
         text = emit_triton.print_program(lowered.program, options, header)
         return Emitted(target, text, _launch(lowered, {}), lowered, {})
-    threads = lowered.config.threads
-    plans = {k.name: schedule.plan(k, arch=target.arch, threads=threads) for k in lowered.program.kernels}
+    plans, config = plan_all(lowered.program.kernels, target.arch, lowered.config)
+    lowered = replace(lowered, config=config)
     text = emit_cuda.print_program(lowered.program, plans, header)
     return Emitted(target, text, _launch(lowered, plans), lowered, plans)
 

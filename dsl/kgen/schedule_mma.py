@@ -25,6 +25,10 @@ PIECE = 16  # rows, columns and depth come in multiples of this
 MAX_FREE_CHOICES = 6  # independent sets of axes whose sides are tried both ways
 
 
+class NotServed(KgenError):
+    """The skeleton cannot compute a kernel at all; another one may."""
+
+
 @dataclass(frozen=True)
 class Sides:
     """Axes by side; each value held in registers has at most one of each."""
@@ -45,7 +49,7 @@ def sides_of(dot: Dot, rows: frozenset[str]) -> tuple[Var, Var]:
 def choose(kernel: Kernel, homes: Homes, warps: int) -> tuple[ThreadMap, Homes, Sides]:
     """Return the cheapest thread map, the homes with operands that stay in registers, and the sides of the axes.
 
-    Raises KgenError with the reason if the matrix instructions cannot serve a Dot of the kernel.
+    Raises NotServed with the reason if the matrix instructions cannot serve a Dot of the kernel.
     """
     for dot in dots(kernel):
         _check(kernel, dot)
@@ -63,18 +67,18 @@ def choose(kernel: Kernel, homes: Homes, warps: int) -> tuple[ThreadMap, Homes, 
 
 
 def _check(kernel: Kernel, dot: Dot) -> None:
-    """Raise KgenError if no orientation and no thread map could make this Dot a product of matrices."""
+    """Raise NotServed if no orientation and no thread map could make this Dot a product of matrices."""
     what = f"the product '{dot.dst.name}'"
     if {dot.a.dtype, dot.b.dtype} not in ({BF16}, {F16}) or dot.dst.dtype is not F32:
-        raise KgenError(f"{what} has operands of {dot.a.dtype} and {dot.b.dtype}: mma takes bf16 or f16, sums in f32")
+        raise NotServed(f"{what} has operands of {dot.a.dtype} and {dot.b.dtype}: mma takes bf16 or f16, sums in f32")
     free = [[x for x in v.axes if x != dot.contract] for v in (dot.a, dot.b)]
     if [len(f) for f in free] != [1, 1] or set(free[0] + free[1]) != set(dot.dst.axes) or free[0] == free[1]:
-        raise KgenError(f"{what} is no product of two matrices: mma has one row, one column and one summed axis")
+        raise NotServed(f"{what} is no product of two matrices: mma has one row, one column and one summed axis")
     for axis in (*dot.dst.axes, dot.contract):
         size = kernel.tile_axes[axis].size
         if size % PIECE:
             near = max(PIECE, size // PIECE * PIECE)
-            raise KgenError(f"{what} has a tile of {size} along '{axis}': mma needs a multiple of {PIECE} ({near})")
+            raise NotServed(f"{what} has a tile of {size} along '{axis}': mma needs a multiple of {PIECE} ({near})")
 
 
 def _result_axes(kernel: Kernel) -> frozenset[str]:
@@ -87,7 +91,7 @@ def _orientations(kernel: Kernel, demand: Demand) -> Iterator[Sides]:
     linked = [p for p in parts if p[1]]
     fixed = frozenset(a for p in parts if not p[1] for a in p[0])
     if len(linked) > MAX_FREE_CHOICES:
-        raise KgenError(f"{len(linked)} unconnected products: mma orients at most {MAX_FREE_CHOICES}")
+        raise NotServed(f"{len(linked)} unconnected products: mma orients at most {MAX_FREE_CHOICES}")
     for turned in itertools.product((False, True), repeat=len(linked)):
         rows = frozenset(a for t, p in zip(turned, linked, strict=True) for a in p[t])
         cols = frozenset(a for t, p in zip(turned, linked, strict=True) for a in p[not t])
@@ -98,7 +102,7 @@ def _two_coloured(demand: Demand) -> list[tuple[set[str], set[str]]]:
     """Return the connected sets of axes, each cut in two so that axes that meet in a value are apart."""
     for met in demand.together:
         if len(met) > 2:
-            raise KgenError(f"a value has the axes {', '.join(sorted(met))}: mma holds values of at most two")
+            raise NotServed(f"a value has the axes {', '.join(sorted(met))}: mma holds values of at most two")
     side: dict[str, bool] = {}
     found = []
     for first in demand.axes:
@@ -115,7 +119,7 @@ def _two_coloured(demand: Demand) -> list[tuple[set[str], set[str]]]:
                         part[side[other]].add(other)
                         queue.append(other)
                     elif side[other] == side[axis]:
-                        raise KgenError(f"'{axis}' and '{other}' would both be rows or both columns of mma fragments")
+                        raise NotServed(f"'{axis}' and '{other}' would both be rows or both columns of mma fragments")
         found.append(part)
     return found
 

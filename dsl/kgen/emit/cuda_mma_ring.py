@@ -124,7 +124,7 @@ def _slot(tile: SharedTile, base: str, stages: int, at: str) -> str:
 
 
 def next_tile(opened: OpenRing, shared: dict[str, str]) -> list[str]:
-    """Return the lines that begin an iteration: this tile has arrived, the last one's slot is free and gets a new one."""
+    """Return the lines that begin an iteration: this tile has arrived, the slot of the last one is free again."""
     ahead = opened.ring.stages - 1
     return [
         f"cp_async_wait<{ahead - 1}>();",

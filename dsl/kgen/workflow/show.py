@@ -114,7 +114,7 @@ def _config_lines(name: str, config: Config) -> Iterator[str]:
         yield f"  materialize {made}: {where.where} memory, {where.dtype}"
     threads = f"threads {config.threads or 'chosen'}"
     yield f"  skeleton {config.skeleton}, " + (
-        f"warps {config.warps}, stages {config.stages}" if config.backend == "triton" else threads
+        f"warps {config.warps}, stages {config.stages}" if config.skeleton != "simt" else threads
     )
     for note in config.notes:
         yield f"  note: {note}"
