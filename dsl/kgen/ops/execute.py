@@ -61,7 +61,7 @@ class Launcher:
         ]
         self._workspaces = [(function(known, listed(w.dims)), getattr(torch, w.dtype)) for w in plan.workspaces]
         self._kernels = [
-            (k, function(known, k.grid), function(["_t", *known], _values(k.args, places))) for k in plan.kernels
+            (k, function(known, k.grid), function(["_t", "_s", *known], _values(k.args, places))) for k in plan.kernels
         ]
 
     def __call__(self, tensors: list[Tensor], scalars: Sequence[Any]) -> None:
@@ -69,12 +69,13 @@ class Launcher:
         known = (*scalars, *self._chosen(scalars)) if self._parts else scalars
         for dims, dtype in self._workspaces:
             tensors = [*tensors, torch.empty(dims(*known), dtype=dtype, device=tensors[0].device)]
+        strides = [t.stride() for t in tensors]
         for kernel, grid_of, values_of in self._kernels:
             grid = grid_of(*known)
             if grid > GRID_LIMIT:
                 raise KgenError(f"{kernel.name} would need {grid} programs; at most {GRID_LIMIT} are possible")
             if grid > 0:
-                self.backend.launch(kernel, grid, values_of(tensors, *known))
+                self.backend.launch(kernel, grid, values_of(tensors, strides, *known))
 
     def _chosen(self, scalars: Sequence[Any]) -> list[int]:
         """Choose how many parts an automatic split has: enough programs for the GPU, never more than tiles."""
@@ -93,6 +94,7 @@ def _grid_of(plan: LaunchPlan, parts: str) -> str:
 
 
 def _values(args: Sequence[ArgPlan], places: Mapping[str, int]) -> str:
+    """Return the text of the list of a kernel's arguments: `_t` are the tensors of the call, `_s` their strides."""
     return "[" + ", ".join(_value(a, places) for a in args) + "]"
 
 
@@ -101,7 +103,7 @@ def _value(arg: ArgPlan, places: Mapping[str, int]) -> str:
         case "tensor":
             return f"_t[{places[arg.name]}]"
         case "stride":
-            return f"_t[{places[arg.name]}].stride({arg.dim})"
+            return f"_s[{places[arg.name]}][{arg.dim}]"
         case _:
             return arg.name
 

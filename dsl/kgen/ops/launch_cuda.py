@@ -23,7 +23,9 @@ from kgen.ops.cuda_driver import (
     use_primary_context,
 )
 
-_FORMATS = {"ptr": "Q", "i64": "q", "i32": "i", "f32": "f", "f64": "d", "bool": "?"}
+_FORMATS = {
+    "ptr": "Q", "i64": "q", "i32": "i", "i16": "h", "i8": "b", "u8": "B", "f32": "f", "f64": "d", "bool": "?",
+}  # fmt: skip
 _GRID_LIMIT = 2**31 - 1
 
 

@@ -20,8 +20,9 @@ class ArgPlan:
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """One launch. `grid` is a Python expression over sizes; `threads` and `shared` are CUDA's, `warps` and `stages` Triton's.
+    """One launch. `grid` is a Python expression over sizes.
 
+    `threads` and `shared` are for CUDA, `warps`, `stages` and `constants` for Triton.
     `writes`: buffers it stores to; `updates`: those of them that hold values before, which it may read or leave.
     """
 

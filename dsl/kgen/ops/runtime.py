@@ -160,6 +160,8 @@ class Op:
 
     def _all(self, inputs: Sequence[Tensor], made: Sequence[Tensor]) -> list[Tensor]:
         """Return the tensors in the order of `names`; an output that overwrites an input is that input."""
+        if not self._overwritten:
+            return [*inputs, *made]
         known = (*inputs, *made)
         return [*inputs, *(known[i] for i in self._order)]
 
@@ -168,7 +170,7 @@ class Op:
     def _launcher(self, bound: Bound, tensors: list[Tensor], scalars: tuple[Any, ...], device: int) -> Launcher:
         backend = bound.backend or self.backend
         static = self._static(*scalars)
-        memory = memory_key(list(zip(self.names, tensors, self._fast, strict=True)))
+        memory = memory_key(self._named(tensors))
         wanted = (backend, device, bound.types, static, memory)
         found = self._launchers.get(wanted)
         if found is None:
@@ -177,6 +179,9 @@ class Op:
                 found = self._launchers.get(wanted) or self._made_ready(key, backend, device)
                 self._launchers[wanted] = found
         return found
+
+    def _named(self, tensors: list[Tensor]) -> list[tuple[str, Tensor, tuple[int, ...]]]:
+        return list(zip(self.names, tensors, self._fast, strict=True))
 
     def _made_ready(self, key: Key, backend: str, device: int) -> Launcher:
         plan, runner, programs = self._ready(self.folder, self.manifest, key, backend, device)
@@ -197,7 +202,7 @@ class Op:
         """Return the specialisation key of a call."""
         bound = self._bound(args)
         tensors = self._all(bound.inputs, self._outputs(bound))
-        memory = memory_key(list(zip(self.names, tensors, self._fast, strict=True)))
+        memory = memory_key(self._named(tensors))
         return self._key(bound.types, self._static(*self._scalars(bound)), memory)
 
 
