@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from kgen.configure_levels import Levels
 from kgen.errors import fail
 
-# The fields that each skeleton reads. Triton has one skeleton. Of CUDA's, each gives way to the next on the road where it
-# cannot serve; wgmma is not built yet and always does.
+# The fields that each skeleton reads. Triton has one skeleton. Of CUDA's, each gives way to the next on the road where
+# it cannot serve; wgmma is not built yet and always does.
 FIELDS = {
     "triton": ("warps", "stages"),
     "simt": ("threads",),
