@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from kgen.configure import Config
 from kgen.generate import Emitted, generate
 from kgen.ops.key import Key
 from kgen.pipeline import Target
-from kgen.workflow.instance import Instance, expected_key
+from kgen.workflow.instance import Instance, config_for, expected_key
 from kgen.workflow.targets import archs_of, main_arch
 
 
@@ -50,21 +51,26 @@ def texts_for(instance: Instance, backends: tuple[str, ...], targets: tuple[str,
 
 
 def _of_backend(instance: Instance, key: Key, backend: str, targets: tuple[str, ...], origin: Origin) -> list[Text]:
-    first = main_arch(targets)
+    """Lower for the main architecture, then for the others where it may differ: for Triton, by the schedule alone."""
     found: dict[str, Text] = {}
-    for arch in dict.fromkeys((first, *archs_of(backend, targets))):
-        emitted = generate(instance.spec, key, Target(backend, arch), path=origin.path, command=origin.command)
-        same = found.get(identity(emitted))
+    lowered: list[tuple[Config, str]] = []
+    for arch in dict.fromkeys((main_arch(targets), *archs_of(backend, targets))):
         wanted = (arch,) if arch in targets else ()
-        text = Text(backend, arch, emitted, wanted) if same is None else _with(same, wanted)
-        found[identity(emitted)] = text
+        config = _without_arch(config_for(instance, backend, arch, dict(key.sizes), dict(key.params)))
+        same = next((name for c, name in lowered if c == config), None) if backend == "triton" else None
+        if same is None:
+            emitted = generate(instance.spec, key, Target(backend, arch), path=origin.path, command=origin.command)
+            same = identity(emitted)
+            found.setdefault(same, Text(backend, arch, emitted, ()))
+            lowered.append((config, same))
+        found[same] = replace(found[same], targets=found[same].targets + wanted)
     return list(found.values())
+
+
+def _without_arch(config: Config) -> Config:
+    return replace(config, arch="", kernels={n: _without_arch(c) for n, c in config.kernels.items()})
 
 
 def identity(emitted: Emitted) -> str:
     """Return what two texts share exactly if they are the same kernels, launched alike."""
     return f"{emitted.text}\n{emitted.launch!r}"
-
-
-def _with(text: Text, targets: tuple[str, ...]) -> Text:
-    return Text(text.backend, text.arch, text.emitted, text.targets + targets)
