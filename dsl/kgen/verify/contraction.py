@@ -29,12 +29,25 @@ def dot_dtype(
     mine = terms.free_axes(e)
     others = [f for f in factors if f is not e and terms.free_axes(f) & set(axes)]
     is_dot = mine & set(axes) and any(mine - terms.free_axes(f) and terms.free_axes(f) - mine for f in others)
-    if not is_dot or isinstance(e, terms.Load):
+    if not is_dot:
         return None
     if isinstance(e, terms.Ref) and e.name in casts:
         return casts[e.name]
-    narrow = [f.dtype for f in others if f.dtype.is_float and f.dtype.bits < e.dtype.bits]
+    if _given(e, casts) is not None:
+        return None
+    narrow = [t for f in others if (t := _given(f, casts)) is not None and t.bits < e.dtype.bits]
     return min(narrow, key=lambda t: t.bits) if narrow else None
+
+
+def _given(e: terms.Expr, casts: Mapping[str, DType]) -> DType | None:
+    """Return the float type in which a factor is stored or cast, None if it is computed."""
+    match e:
+        case terms.Load(dtype=dtype) | terms.Cast(arg=terms.Load(dtype=dtype)) if dtype.is_float:
+            return dtype
+        case terms.Ref(name=name) if name in casts:
+            return casts[name]
+        case _:
+            return None
 
 
 def guard_smallest(values: list[Value], exists: Tensor) -> list[Value]:

@@ -37,13 +37,15 @@ def make(
     call = bind(math, sizes, params)
     generator = torch.Generator().manual_seed(seed)
     marked = special_tensors(math, kind) if kind in SPECIAL else frozenset()
+    overwritten = {t.inplace for t in math.tensors.values()}
     found: dict[str, Tensor] = {}
     for turn, tensor in enumerate(t for t in math.tensors.values() if not t.out):
         values = _Draw(math, tensor, call, kind, generator).tensor()
         if tensor.name in marked:
             _mark(values, SPECIAL[kind], generator)
         if kind == "strided":
-            found[tensor.name] = strided(values, turn + seed, expandable=_is_free(tensor))
+            expandable = _is_free(tensor) and tensor.name not in overwritten
+            found[tensor.name] = strided(values, turn + seed, expandable=expandable)
         else:
             found[tensor.name] = embed(values, contiguous_strides(values.shape), BAND, BAND)
     return found
