@@ -49,8 +49,13 @@ def write_starter(name: str, folder: Path) -> Path:
         raise KgenError(f"NAME: {reason}")
     path = folder / f"{name}.yaml"
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(TEMPLATE.format(name=name))
+        file = path.open("x", encoding="utf-8")
     except FileExistsError:
         raise KgenError(f"'{path}' exists already and was left as it is; choose another name or move it away") from None
+    try:
+        with file:
+            file.write(TEMPLATE.format(name=name))
+    except OSError:
+        path.unlink()  # half a spec is worse than none
+        raise
     return path
