@@ -439,6 +439,15 @@ def test_vector_width_holds_everywhere(
     assert composed or not any(vectors_hold(whole, mode, w) for w in wider)
 
 
+def test_vector_width_of_offsets_pitches_and_chunks() -> None:
+    rows = Layout((4, 16), (24, 1))
+    assert vector_width(rows, 1) == 8
+    assert vector_width(rows, 0) == 1
+    assert [vector_width(shifted(rows, by), 1) for by in (0, 4, 6, 32)] == [8, 4, 2, 8]
+    assert vector_width(ComposedLayout(Swizzle(2, 2, 3), 0, rows), 1) == 4
+    assert vector_width(ComposedLayout(Layout((32, 8), (1, 36)), 0, row_major(4, 16)), 1) == 4
+
+
 def vectors_hold(layout: AnyLayout, mode: int, width: int) -> bool:
     """Whether every aligned group of `width` coordinates along `mode` is consecutive and aligned."""
     extents = [product(s) for s in layout.shape]
