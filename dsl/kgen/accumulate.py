@@ -7,13 +7,14 @@ of a fold, `sum[n](softmax[n](s) * v)`, becomes one more sum carried by that fol
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from kgen import accumulators
+from kgen.accumulate_factors import constant_factors, in_base2, is_product_of_two, joined, put, weight_factor
 from kgen.accumulators import Record
-from kgen.algebra import conjunction, conjuncts, factors, fold, product, signed_sum, substitute, terms
-from kgen.math import Math, Stmt
-from kgen.source import Span
+from kgen.algebra import conjunction, conjuncts, fold, signed_sum, terms
+from kgen.folded import Carried, Fold, Folded, Operands, Result
+from kgen.math import Math
 from kgen.terms import (
     Apply,
     Cast,
@@ -25,66 +26,13 @@ from kgen.terms import (
     Var,
     children,
     free_axes,
+    parts,
     rewrite,
+    variables,
     walk,
     with_children,
 )
 from kgen.types import BOOL, F32, F64, DType
-
-Operands = tuple[tuple[str, Expr], ...]
-
-
-@dataclass(frozen=True)
-class Carried:
-    """One more sum of a fold: the final value of sum(weight * expr), in variable `var`."""
-
-    var: Var
-    expr: Expr
-
-
-@dataclass(frozen=True)
-class Fold:
-    """A record's state over the elements of `axes` for which `guard` holds.
-
-    `source` is the element as written, `arg` as the record takes it (scaled, for records in powers of two).
-    `states` are the variables of the final state, in the record's order; their axes are the fold's free axes.
-    """
-
-    name: str
-    record: Record
-    axes: tuple[str, ...]
-    guard: Expr | None
-    source: Expr
-    arg: Expr
-    states: tuple[Var, ...]
-    carried: tuple[Carried, ...]
-    operands: Operands
-    weight: Expr | None = None  # the weight of an element under the final state, 0 outside the guard
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class Result:
-    """A statement that stores: `tensor[index] = expr` (intermediates have been inlined)."""
-
-    stmt: Stmt
-    expr: Expr
-    index: tuple[Expr, ...]
-
-
-@dataclass(frozen=True)
-class Folded:
-    """`folds` in dependence order; `origin`: which statement an expression is the value of; `casts`: types for Dot use."""
-
-    math: Math
-    folds: tuple[Fold, ...]
-    results: tuple[Result, ...]
-    origin: dict[Expr, str]
-    casts: dict[Expr, DType]
-
-    def fold_of(self, var: Var) -> Fold:
-        """Return the fold whose state or carried sum `var` is."""
-        return next(f for f in self.folds if var in f.states or any(var == c.var for c in f.carried))
 
 
 def accumulate(math: Math) -> Folded:
@@ -96,105 +44,118 @@ class _Accumulate:
     def __init__(self, math: Math) -> None:
         self.math = math
         self.records = accumulators.load_records()
-        self.folds: list[Fold] = []
+        self.shared = _shared_records(math, self.records)
+        self.folds: dict[str, Fold] = {}
         self.index: dict[tuple[object, ...], str] = {}
-        self.values: dict[str, Expr] = {}
+        self.lowered: dict[Expr, Expr] = {}
         self.origin: dict[Expr, str] = {}
         self.casts: dict[Expr, DType] = {}
 
     def run(self) -> Folded:
+        inlined: dict[str, Expr] = {}
         results = []
-        self.shared = _shared_records(self.math, self.records)
         for stmt in self.math.statements:
-            value = self.lower(self._inline(stmt.expr), stmt)
-            self.values[stmt.name] = value
+            inlined[stmt.name] = _inline(stmt.expr, inlined)
+            value = self.lower(inlined[stmt.name])
             self.origin.setdefault(value, stmt.name)
             if stmt.name in self.math.casts:
                 self.casts[value] = self.math.casts[stmt.name]
             if stmt.tensor is not None:
-                results.append(Result(stmt, value, tuple(self.lower(self._inline(i), stmt) for i in stmt.index)))
-        return Folded(self.math, tuple(self.folds), tuple(results), self.origin, self.casts)
+                results.append(Result(stmt, value, tuple(self.lower(_inline(i, inlined)) for i in stmt.index)))
+        return Folded(self.math, self._in_order(), tuple(results), self.origin, self.casts)
 
-    def _inline(self, e: Expr) -> Expr:
-        """Put the (not yet folded) expressions of named statements in place of their names."""
-        by_name = {s.name: s for s in self.math.statements}
-
-        def rule(n: Expr) -> Expr | None:
-            return rewrite(by_name[n.name].expr, rule) if isinstance(n, Ref) else None
-
-        return rewrite(e, rule)
-
-    def lower(self, e: Expr, stmt: Stmt) -> Expr:
+    def lower(self, e: Expr) -> Expr:
         """Return `e` without reductions, adding the folds it needs."""
+        if e not in self.lowered:
+            self.lowered[e] = self._lower(e)
+        return self.lowered[e]
+
+    def _lower(self, e: Expr) -> Expr:
         if not isinstance(e, Reduce):
-            return with_children(e, tuple(self.lower(c, stmt) for c in children(e)))
-        if e.name == "sum" and (carried := self._carried_sum(e, stmt)) is not None:
+            return with_children(e, tuple(self.lower(c) for c in children(e)))
+        if e.name != "sum":
+            return self._finish(self._fold(e), e)
+        if (carried := self._carried_sum(e)) is not None:
             return carried
-        if e.name == "sum" and len(terms(e.arg)) > 1 and any(_is_product_of_two(t, e) for _, t in terms(e.arg)):
-            parts = tuple((sign, self.lower(replace(e, arg=t), stmt)) for sign, t in terms(e.arg))
-            return signed_sum(parts)
-        if e.name == "sum" and (split := _constant_factors(e)) is not None:
+        summands = terms(e.arg)
+        if len(summands) > 1 and any(is_product_of_two(t, e) for _, t in summands):
+            return signed_sum(tuple((sign, self.lower(replace(e, arg=t))) for sign, t in summands))
+        if (split := constant_factors(e)) is not None:
             outside, inside = split
-            return fold(_times(self.lower(outside, stmt), self.lower(replace(e, arg=inside), stmt)))
-        return self._finish(self._fold(e, stmt), e)
+            return fold(joined(self.lower(outside), self.lower(replace(e, arg=inside))))
+        return self._with_empty(e, self._finish(self._fold(e), e))
+
+    def _in_order(self) -> tuple[Fold, ...]:
+        """Return the folds, each after those it reads: a carried sum may read a fold made after its own."""
+        placed: dict[str, Fold] = {}
+
+        def place(f: Fold) -> None:
+            if f.name not in placed:
+                for name in sorted(self._reads(f), key=list(self.folds).index):
+                    place(self.folds[name])
+                placed[f.name] = f
+
+        for f in self.folds.values():
+            place(f)
+        return tuple(placed.values())
+
+    def _reads(self, f: Fold) -> set[str]:
+        exprs = [f.arg, *([f.guard] if f.guard else []), *(x for _, x in f.operands), *(c.expr for c in f.carried)]
+        return {_fold_name(v) for e in exprs for v in variables(e)}
+
+    def _needs(self, e: Expr) -> set[str]:
+        """Return the names of all folds that the value of `e` depends on."""
+        found: set[str] = set()
+        todo = [_fold_name(v) for v in variables(e)]
+        while todo:
+            name = todo.pop()
+            if name not in found:
+                found.add(name)
+                todo.extend(self._reads(self.folds[name]))
+        return found
 
     # -- folds
 
-    def _fold(self, e: Reduce, stmt: Stmt) -> Fold:
+    def _fold(self, e: Reduce) -> Fold:
         """Return the fold that serves the reduction, an existing one when axes, guard, input and record agree."""
-        arg = self.lower(e.arg, stmt)
-        guard = None if e.guard is None else self.lower(e.guard, stmt)
+        arg = self.lower(e.arg)
+        guard = None if e.guard is None else self.lower(e.guard)
         record = self.records[self.shared.get(_key(e), e.record)]
-        operands = tuple((k, self.lower(x, stmt)) for k, x in e.operands)
+        operands = tuple((k, self.lower(x)) for k, x in e.operands)
         key = (e.axes, guard, arg, record.name, operands)
         if key not in self.index:
             self.index[key] = self._new_fold(record, e, arg, guard, operands).name
-        return self._named(self.index[key])
+        return self.folds[self.index[key]]
 
-    def _named(self, name: str) -> Fold:
-        return next(f for f in self.folds if f.name == name)
-
-    def _new_fold(
-        self, record: Record, e: Reduce, arg: Expr, guard: Expr | None, operands: Operands
-    ) -> Fold:
+    def _new_fold(self, record: Record, e: Reduce, arg: Expr, guard: Expr | None, operands: Operands) -> Fold:
         source, typed = arg, record.at(arg.dtype)
         arg = arg if arg.dtype == typed.input_dtype else Cast(typed.input_dtype, arg)
-        typed, arg, operands = _base2(typed, arg, operands)
-        inner = free_axes(arg) | (free_axes(guard) if guard is not None else frozenset())
-        axes = self._ordered(inner - frozenset(e.axes))
+        typed, arg, operands = in_base2(typed, arg, operands)
+        axes = self._free((arg, guard), e.axes)
         name = f"f{len(self.folds) + 1}"
         states = tuple(Var(f"{name}.{s.name}", s.dtype, axes) for s in typed.states)
         found = Fold(name, typed, e.axes, guard, source, arg, states, (), operands, span=e.span)
         if typed.weight is not None:
-            found = replace(found, weight=self._select(found, _put(typed.weight, self._names(found))))
-        self.folds.append(found)
+            found = replace(found, weight=_selected(found, put(typed.weight, _names(found))))
+        self.folds[name] = found
         return found
 
-    def _ordered(self, axes: frozenset[str]) -> tuple[str, ...]:
-        return tuple(a for a in self.math.axes if a in axes)
+    def _free(self, exprs: tuple[Expr | None, ...], reduced: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the axes that expressions depend on beside those reduced, in the spec's order."""
+        free = frozenset().union(*(free_axes(e) for e in exprs if e is not None)) - frozenset(reduced)
+        return tuple(a for a in self.math.axes if a in free)
 
     # -- results
 
     def _finish(self, f: Fold, e: Reduce) -> Expr:
         """Return the result named `e.name` as a formula over the final state (and the element, if element-wise)."""
-        names = self._names(f)
+        names = _names(f)
         if f.weight is not None:
             names["weight"] = f.weight
         if f.record.elementwise(e.name) and f.record.carries(e.name):
-            factor = self._convention(f, _put(f.record.carry_factor(e.name), names))
-            return _times(names["weight"], factor)
-        return self._convention(f, _put(f.record.entry(e.name), names))
-
-    def _names(self, f: Fold) -> dict[str, Expr]:
-        """Return what the names in a finish formula stand for."""
-        names: dict[str, Expr] = {s.name: Get(v.dtype, v) for s, v in zip(f.record.states, f.states, strict=True)}
-        return names | {f.record.input: f.arg, **dict(f.operands)}
-
-    def _select(self, f: Fold, weight: Expr) -> Expr:
-        """Elements outside the guard have no weight."""
-        if f.guard is None:
-            return weight
-        return Apply(weight.dtype, "where", (f.guard, weight, Const(weight.dtype, 0.0)))
+            factor = self._convention(f, put(f.record.carry_factor(e.name), names))
+            return joined(names["weight"], factor)
+        return self._convention(f, put(f.record.entry(e.name), names))
 
     def _convention(self, f: Fold, value: Expr) -> Expr:
         """A result with no value of its own over no elements is what the conventions say (NaN comes by itself).
@@ -203,65 +164,95 @@ class _Accumulate:
         """
         if self.math.conventions.empty != "zero" or f.operands:
             return value
-        identities = {Get(v.dtype, v): s.identity for v, s in zip(f.states, f.record.states, strict=True)}
-        used = [n for n in identities if any(x == n for x in walk(value))]
-        if not used or not accumulators.undefined(value, identities):
+        empty = _empty(f, value)
+        return value if empty is None else Apply(value.dtype, "where", (empty, Const(value.dtype, 0.0), value))
+
+    def _with_empty(self, e: Reduce, value: Expr) -> Expr:
+        """A sum over element-wise results of an empty row is NaN where these would be, although it has no elements."""
+        if self.math.conventions.empty == "zero" or not value.dtype.is_float:
             return value
-        empty = conjunction(Apply(BOOL, "eq", (n, Const(n.dtype, identities[n]))) for n in used)
-        assert empty is not None
-        return Apply(value.dtype, "where", (empty, Const(value.dtype, 0.0), value))
+        for n in (n for n in parts(e.arg) if isinstance(n, Reduce) and n.elementwise and n.axes == e.axes):
+            f = self._fold(n)
+            if f.operands or not f.record.carries(n.name):
+                continue
+            empty = _empty(f, put(f.record.carry_factor(n.name), _names(f)))
+            if empty is not None:
+                value = Apply(value.dtype, "where", (empty, Const(value.dtype, float("nan")), value))
+        return value
 
     # -- carried sums
 
-    def _carried_sum(self, e: Reduce, stmt: Stmt) -> Expr | None:
-        """sum(weight * f(state) * rest) = f(state) * (a sum carried by the fold of the weight), if `e` has that shape."""
+    def _carried_sum(self, e: Reduce) -> Expr | None:
+        """sum(weight * f(state) * rest) = f(state) * (a sum carried by the fold of the weight), if `e` has that shape.
+
+        What is summed must not depend on the fold itself: then a second pass sums it.
+        """
         found = []
         for sign, term in terms(e.arg):
-            split = _weight_factor(term, e)
+            split = weight_factor(term, e)
             if split is None:
                 return None
-            found.append((sign, *split))
-        parts = [(sign, self._carry(inner, rest, e, stmt)) for sign, inner, rest in found]
-        return signed_sum(parts)
+            inner, rest = split
+            f, value = self._fold(inner), self._guarded(rest, inner, e)
+            if f.name in self._needs(value):
+                return None
+            found.append((sign, inner, f.name, value))
+        return signed_sum([(sign, self._carry(inner, name, value)) for sign, inner, name, value in found])
 
-    def _carry(self, inner: Reduce, rest: Expr, e: Reduce, stmt: Stmt) -> Expr:
-        f = self._fold(inner, stmt)
+    def _guarded(self, rest: Expr, inner: Reduce, e: Reduce) -> Expr:
+        """Return the lowered factor of a weight, 0 where only the outer sum leaves an element out."""
+        value = self.lower(rest)
         extra = conjunction(c for c in conjuncts(e.guard) if c not in conjuncts(inner.guard))
-        value = self.lower(rest, stmt)
-        if extra is not None:
-            value = Apply(value.dtype, "where", (self.lower(extra, stmt), value, Const(value.dtype, 0.0)))
-        var = self._carried_var(f, value)
-        f = self._named(f.name)
-        factor = self._convention(f, _put(f.record.carry_factor(inner.name), self._names(f)))
-        return _times(Get(var.dtype, var), factor)
+        return value if extra is None else Apply(value.dtype, "where", (self.lower(extra), value, Const(value.dtype, 0.0)))
 
-    def _carried_var(self, f: Fold, value: Expr) -> Var:
+    def _carry(self, inner: Reduce, name: str, value: Expr) -> Expr:
+        var = self._carried_var(name, value, self.casts.get(self._finish(self.folds[name], inner)))
+        f = self.folds[name]
+        factor = self._convention(f, put(f.record.carry_factor(inner.name), _names(f)))
+        factor = factor if factor.dtype == var.dtype else Cast(var.dtype, factor)
+        return joined(Get(var.dtype, var), factor)
+
+    def _carried_var(self, name: str, value: Expr, cast: DType | None) -> Var:
+        f = self.folds[name]
         for c in f.carried:
-            if c.expr == value:
+            if (c.expr, c.cast) == (value, cast):
                 return c.var
-        free = free_axes(f.arg) | free_axes(value) | (free_axes(f.guard) if f.guard is not None else frozenset())
-        dtype = F64 if value.dtype is F64 else F32
-        var = Var(f"{f.name}.acc{len(f.carried)}", dtype, self._ordered(free - frozenset(f.axes)))
-        self.folds[self.folds.index(f)] = replace(f, carried=(*f.carried, Carried(var, value)))
+        dtype = F64 if F64 in (value.dtype, f.arg.dtype) else F32
+        var = Var(f"{name}.acc{len(f.carried)}", dtype, self._free((f.arg, value, f.guard), f.axes))
+        self.folds[name] = replace(f, carried=(*f.carried, Carried(var, value, cast)))
         return var
 
 
-def _base2(record: Record, arg: Expr, operands: Operands) -> tuple[Record, Expr, Operands]:
-    """Use the record in powers of two where it has that form: exp(x) = exp2(x * log2(e)), the factor joining the input's."""
-    rewritten = accumulators.to_base2(record)
-    if rewritten is None:
-        return record, arg, operands
-    log2e = Const(arg.dtype, accumulators.LOG2E)
-    scaled = tuple((k, _times_constant(x, log2e) if k in rewritten.scaled else x) for k, x in operands)
-    return rewritten, _times_constant(arg, log2e), scaled
+def _fold_name(var: Var) -> str:
+    return var.name.split(".", 1)[0]
 
 
-def _times_constant(e: Expr, c: Expr) -> Expr:
-    """Return e * c with c joined to the factors that vary with no axis, so that the product of those is made once."""
-    parts = factors(e)
-    fixed = product((*(p for p in parts if not free_axes(p)), c))
-    made = product((*(p for p in parts if free_axes(p)), *((fixed,) if fixed is not None else ())))
-    return fold(made) if made is not None else c
+def _inline(e: Expr, inlined: dict[str, Expr]) -> Expr:
+    """Put the (not yet folded) expressions of named statements in place of their names."""
+    return rewrite(e, lambda n: inlined[n.name] if isinstance(n, Ref) else None)
+
+
+def _names(f: Fold) -> dict[str, Expr]:
+    """Return what the names in a finish formula stand for."""
+    names: dict[str, Expr] = {s.name: Get(v.dtype, v) for s, v in zip(f.record.states, f.states, strict=True)}
+    return names | {f.record.input: f.arg, **dict(f.operands)}
+
+
+def _selected(f: Fold, weight: Expr) -> Expr:
+    """Elements outside the guard have no weight."""
+    if f.guard is None:
+        return weight
+    return Apply(weight.dtype, "where", (f.guard, weight, Const(weight.dtype, 0.0)))
+
+
+def _empty(f: Fold, value: Expr) -> Expr | None:
+    """Return when a formula over the final state has no value of its own: at the identity, if it is undefined there."""
+    pairs = zip(f.states, f.record.states, strict=True)
+    identities: dict[Expr, int | float | bool] = {Get(v.dtype, v): s.identity for v, s in pairs}
+    used = [n for n in identities if any(x == n for x in parts(value))]
+    if not used or not accumulators.undefined(value, identities):
+        return None
+    return conjunction(Apply(BOOL, "eq", (n, Const(n.dtype, identities[n]))) for n in used)
 
 
 def _key(e: Reduce) -> tuple[object, ...]:
@@ -283,49 +274,3 @@ def _shared_records(math: Math, records: dict[str, Record]) -> dict[tuple[object
         if serving:
             chosen.update({_key(n): serving[0] for n in group})
     return chosen
-
-
-def _is_product_of_two(term: Expr, e: Reduce) -> bool:
-    """Would this term alone be a Dot: two factors over the reduced axes with different other axes?"""
-    reduced = frozenset(e.axes)
-    sides = {free_axes(f) - reduced for f in factors(term) if free_axes(f) & reduced}
-    return len(sides) > 1
-
-
-def _constant_factors(e: Reduce) -> tuple[Expr, Expr] | None:
-    """Split a summed product into factors that do not depend on the reduced axes, and the rest."""
-    if not e.arg.dtype.is_float:
-        return None
-    parts = factors(e.arg)
-    reduced = frozenset(e.axes)
-    outside = [p for p in parts if not free_axes(p) & reduced]
-    inside = [p for p in parts if free_axes(p) & reduced]
-    if not outside or not inside:
-        return None
-    out, kept = product(outside), product(inside)
-    return None if out is None or kept is None else (out, kept)
-
-
-def _weight_factor(term: Expr, e: Reduce) -> tuple[Reduce, Expr] | None:
-    """Return (the one element-wise reduction over the axes of `e` among the factors, the product of the others)."""
-    parts = factors(term)
-    hits = [p for p in parts if isinstance(p, Reduce) and p.elementwise and p.axes == e.axes and _guards_agree(p, e)]
-    if len(hits) != 1:
-        return None
-    rest = product(p for p in parts if p is not hits[0])
-    return hits[0], rest if rest is not None else Const(e.arg.dtype, 1.0)
-
-
-def _guards_agree(inner: Reduce, outer: Reduce) -> bool:
-    return outer.guard is None or set(conjuncts(inner.guard)) <= set(conjuncts(outer.guard))
-
-
-def _times(a: Expr, b: Expr) -> Expr:
-    made = product((a, *factors(b)))
-    return a if made is None else made
-
-
-def _put(formula: Expr, names: dict[str, Expr]) -> Expr:
-    """Put expressions for a record's names, in the form that prints directly."""
-    found = {n: names[n.var.name] for n in walk(formula) if isinstance(n, Get) and n.var.name in names}
-    return fold(substitute(accumulators.safe(formula), found))

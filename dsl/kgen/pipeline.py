@@ -18,10 +18,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kgen import accumulators
-from kgen.accumulate import Folded, accumulate
+from kgen.accumulate import accumulate
 from kgen.check import check
 from kgen.configure import Config, configure
 from kgen.cut import Piece, cut_math
+from kgen.folded import Folded
 from kgen.ir import Kernel, Program
 from kgen.math import Math
 from kgen.resolve import resolve

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from kgen.algebra import TRUE, conjuncts, fold, substitute, times
 from kgen.index import Facts
-from kgen.ir import Guarded, Kernel, Let, LoadTile, Loop, Op, Segment, TileReduce
+from kgen.ir import Dot, Guarded, Kernel, Let, LoadTile, Loop, Op, Segment, TileReduce
 from kgen.ir_walk import map_op, ops, reads, writes
 from kgen.mask import SegmentBounds, bounds_between, segments, tile_interval
 from kgen.terms import Const, Expr, Get, Var, free_axes
@@ -60,6 +60,8 @@ def _assume(body: tuple[Op, ...], values: dict[Expr, Expr], kernel: Kernel) -> t
     kept: list[Op] = []
     for op in body:
         new = _without_true(map_op(op, lambda e: fold(substitute(e, values))))
+        if isinstance(new, Dot):
+            new = replace(new, a=_renamed(new.a, values), b=_renamed(new.b, values))
         if isinstance(new, Loop):
             new = replace(new, segments=tuple(replace(s, body=_assume(s.body, values, kernel)) for s in new.segments))
         for part in _narrowed(new, kernel) if isinstance(new, TileReduce) else (new,):
@@ -68,6 +70,12 @@ def _assume(body: tuple[Op, ...], values: dict[Expr, Expr], kernel: Kernel) -> t
             else:
                 kept.append(part)
     return tuple(kept)
+
+
+def _renamed(var: Var, values: dict[Expr, Expr]) -> Var:
+    """Return the variable that an operand of a Dot became."""
+    found = values.get(Get(var.dtype, var))
+    return found.var if isinstance(found, Get) else var
 
 
 def _narrowed(op: TileReduce, kernel: Kernel) -> tuple[Op, ...]:

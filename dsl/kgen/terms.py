@@ -9,9 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import TypeVar
 
 from kgen.source import Span
 from kgen.types import I32, DType
+
+T = TypeVar("T")
+
+
+def _hashed_once(cls: type[T]) -> type[T]:
+    """Let each node keep its hash: expressions share parts, and would hash each part once for every use."""
+    compute = cls.__hash__
+
+    def __hash__(self: object) -> int:
+        found: int | None = self.__dict__.get("_hash")
+        if found is None:
+            found = self.__dict__["_hash"] = compute(self)
+        return found
+
+    cls.__hash__ = __hash__  # type: ignore[method-assign]
+    return cls
 
 
 @dataclass(frozen=True)
@@ -22,6 +39,7 @@ class Expr:
     span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Const(Expr):
     """A literal; for floats also inf, -inf and nan."""
@@ -29,6 +47,7 @@ class Const(Expr):
     value: int | float | bool
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Pos(Expr):
     """The position of the current element along an axis (i32)."""
@@ -36,6 +55,7 @@ class Pos(Expr):
     axis: str
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Start(Expr):
     """Tile IR: the first position of the current tile of an axis (i32, scalar)."""
@@ -43,6 +63,7 @@ class Start(Expr):
     axis: str
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Size(Expr):
     """A named size, from an argument's shape or an int argument."""
@@ -50,6 +71,7 @@ class Size(Expr):
     name: str
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Param(Expr):
     """A parameter of the op."""
@@ -57,6 +79,7 @@ class Param(Expr):
     name: str
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Load(Expr):
     """One element of a tensor; `dtype` is the tensor's storage type."""
@@ -65,6 +88,7 @@ class Load(Expr):
     index: tuple[Expr, ...]
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Ref(Expr):
     """The value of a named statement (an intermediate, or an output read again), at the same positions of its axes."""
@@ -73,6 +97,7 @@ class Ref(Expr):
     axes: tuple[str, ...]
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Apply(Expr):
     """A row of functions.yaml applied to arguments; operators are rows too ("add", "lt", "and", "where", ...)."""
@@ -81,6 +106,7 @@ class Apply(Expr):
     args: tuple[Expr, ...]
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Cast(Expr):
     """Conversion to `dtype` (round to nearest even)."""
@@ -88,6 +114,7 @@ class Cast(Expr):
     arg: Expr
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Reduce(Expr):
     """The result `name` (a finish name, e.g. "sum", "softmax") of an accumulator record over `axes` of `arg`.
@@ -114,6 +141,7 @@ class Var:
     axes: tuple[str, ...]
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Get(Expr):
     """Tile IR: the value of a variable."""
@@ -157,10 +185,17 @@ def with_children(e: Expr, new: tuple[Expr, ...]) -> Expr:
 
 
 def rewrite(e: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
-    """Rewrite bottom-up: `rule` sees each node after its children and returns a replacement or None."""
-    new = with_children(e, tuple(rewrite(c, rule) for c in children(e)))
-    found = rule(new)
-    return new if found is None else found
+    """Rewrite bottom-up: `rule` sees each node after its children, equal ones once, and returns a replacement or None."""
+    return _rewrite(e, rule, {})
+
+
+def _rewrite(e: Expr, rule: Callable[[Expr], Expr | None], done: dict[Expr, Expr]) -> Expr:
+    known = done.get(e)
+    if known is None:
+        new = with_children(e, tuple(_rewrite(c, rule, done) for c in children(e)))
+        found = rule(new)
+        known = done[e] = new if found is None else found
+    return known
 
 
 def walk(e: Expr) -> Iterator[Expr]:
@@ -168,6 +203,23 @@ def walk(e: Expr) -> Iterator[Expr]:
     yield e
     for c in children(e):
         yield from walk(c)
+
+
+def parts(e: Expr) -> Iterator[Expr]:
+    """Yield `e` and its sub-expressions, each once however often it is used, parents first."""
+    seen: set[Expr] = set()
+    todo = [e]
+    while todo:
+        n = todo.pop()
+        if n not in seen:
+            seen.add(n)
+            yield n
+            todo.extend(reversed(children(n)))
+
+
+def variables(e: Expr) -> Iterator[Var]:
+    """Yield the variables that an expression reads, each once."""
+    return (n.var for n in parts(e) if isinstance(n, Get))
 
 
 @cache

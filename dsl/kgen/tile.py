@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kgen.accumulate import Folded
+from kgen.folded import Folded
 from kgen.ir import Arg, Buffer, GridAxis, Kernel, LoadTile, Loop, Op, Store
 from kgen.ir_walk import expressions, ops, writes
 from kgen.math import Math

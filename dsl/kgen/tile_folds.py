@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kgen.accumulate import Fold, Result
 from kgen.algebra import conjunction, disjunction
+from kgen.folded import Fold, Result
 from kgen.ir import Guarded, Init, Loop, Op, Segment, Store
 from kgen.terms import Apply, Const, Expr, Get, Pos, Start, Var, free_axes
 from kgen.tile_naming import Naming

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from kgen.accumulate import Fold, Folded
-from kgen.terms import Expr, Get, Var, children
+from kgen.folded import Fold, Folded
+from kgen.terms import Get, Var, variables
 from kgen.tile_record import plain_sum
 
 
@@ -48,17 +46,3 @@ class Naming:
             return f"{part}_i"
         owner = self.owner(f)
         return self.exact.get(var) or (f"acc_{owner}" if owner else "acc")
-
-
-def variables(e: Expr) -> Iterator[Var]:
-    """Yield the variables an expression reads, each shared part looked at once."""
-    seen: set[Expr] = set()
-    todo = [e]
-    while todo:
-        n = todo.pop()
-        if n in seen:
-            continue
-        seen.add(n)
-        if isinstance(n, Get):
-            yield n.var
-        todo.extend(children(n))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kgen.accumulate import Fold, Folded, Result
-from kgen.terms import Expr, free_axes
+from kgen.folded import Fold, Folded, Result
+from kgen.terms import Expr, free_axes, variables
 from kgen.tile_frame import Frame
-from kgen.tile_naming import variables
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kgen.accumulate import Fold
 from kgen.accumulators import Record, neutral, safe, safe_record
 from kgen.accumulators_record import Entries
 from kgen.algebra import fold_state, substitute
+from kgen.folded import Fold
 from kgen.ir import Combine
 from kgen.terms import Apply, Cast, Const, Expr, Get, Pos, Reduce, Var, walk
 from kgen.tile_sums import reduce_tile

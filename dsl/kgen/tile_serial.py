@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from kgen.accumulate import Carried, Fold, Folded
 from kgen.algebra import conjuncts, factors
+from kgen.folded import Carried, Fold, Folded
 from kgen.terms import Apply, Expr, Get, Pos, Var, children, free_axes, with_children
 from kgen.tile_frame import Frame
 from kgen.tile_products import Parts, match_product
 from kgen.tile_record import plain_sum
-from kgen.types import I32
+from kgen.types import I32, DType
 
 MAX_RANK = 2  # a value with more tile axes than this is computed by a serial loop over the reduced one
 
@@ -33,7 +33,7 @@ class _Serial:
     folded: Folded
     frame: Frame
     origin: dict[Expr, str]
-    casts: dict[Expr, object]
+    casts: dict[Expr, DType]
     folds: dict[str, Fold] = field(default_factory=dict)
 
     def add(self, f: Fold) -> None:
@@ -90,7 +90,7 @@ class _Serial:
             source=put(f.source),
             arg=put(f.arg),
             states=tuple(_moved(v, name, axis, each) for v in f.states),
-            carried=tuple(Carried(_moved(c.var, name, axis, each), put(c.expr)) for c in f.carried),
+            carried=tuple(Carried(_moved(c.var, name, axis, each), put(c.expr), c.cast) for c in f.carried),
             operands=tuple((k, put(x)) for k, x in f.operands),
             weight=None,
         )
@@ -108,9 +108,9 @@ def serial_axis(frame: Frame, f: Fold) -> str | None:
         return None
     guard = conjuncts(f.guard)
     own = free_axes(f.arg).union(*(free_axes(g) for g in guard))
-    if _rank(frame, own) > MAX_RANK:
-        if not plain_sum(f.record) or match_product(frame, factors(f.arg), f.axes, guard) is None:
-            return inner[-1]
+    is_dot = plain_sum(f.record) and match_product(frame, factors(f.arg), f.axes, guard) is not None
+    if _rank(frame, own) > MAX_RANK and not is_dot:
+        return inner[-1]
     for c in f.carried:
         too_many = _rank(frame, own | free_axes(c.expr)) > MAX_RANK
         if too_many and match_product(frame, _weighted(f, c.expr), f.axes) is None:

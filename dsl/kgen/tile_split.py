@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kgen.accumulate import Fold, Folded
 from kgen.algebra import ceil_div, conjunction
 from kgen.errors import Diagnostic, SpecError
+from kgen.folded import Fold, Folded
 from kgen.ir import Assign, Buffer, GridAxis, LoadTile, Loop, Op, Segment, Store
 from kgen.terms import Apply, Const, Expr, Get, Pos, Size, Var
 from kgen.tile_folds import Folds, once

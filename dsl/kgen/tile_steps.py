@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kgen.accumulate import Carried, Fold
 from kgen.algebra import conjunction, conjuncts, factors
 from kgen.errors import Diagnostic, SpecError
+from kgen.folded import Carried, Fold
 from kgen.ir import Assign
-from kgen.terms import Apply, Const, Expr, Get, Var, walk
+from kgen.terms import Apply, Cast, Const, Expr, Get, Var, walk
 from kgen.tile_naming import Naming
 from kgen.tile_record import Step, masked_input, plain_sum, position_of
 from kgen.tile_sums import Summand, sum_into
 from kgen.tile_values import Predicate, Values
+from kgen.types import DType
 
 States = Mapping[Var, Var]  # the kernel variable of each state and carried sum
 
@@ -81,17 +82,18 @@ class Steps:
 
     def _carry(self, f: Fold, step: Step, c: Carried, state: States | None, guard: Predicate) -> Expr:
         """Emit acc = acc * rescale + sum(weight * expr)."""
-        values, weight = self.values, step.need("weight")
+        values, weight = self.values, _as(step.need("weight"), c.var.dtype)
         if step.mask is not None:
             weight = values.bind(Apply(weight.dtype, "where", (step.mask, weight, Const(weight.dtype, 0.0))), "weight")
         mine = None if state is None else state[c.var]
         if mine is not None:
             with values.statement(None, "rescale"):
-                scaled = Apply(mine.dtype, "mul", (get(mine), step.need("rescale")))
+                scaled = Apply(mine.dtype, "mul", (get(mine), _as(step.need("rescale"), mine.dtype)))
                 values.scopes.emit(values.scopes.top, Assign(values.label(), mine, scaled))
-        parts = tuple(p for p in factors(c.expr) if p != Const(c.expr.dtype, 1.0))
+        others = tuple(_as(p, c.var.dtype) for p in factors(c.expr) if p != Const(c.expr.dtype, 1.0))
         with values.statement(None, "carry"):
-            summand = Summand((weight, *parts), f.axes, step.mask, guard, self.naming.state(f, c.var), weight)
+            wish = self.naming.state(f, c.var)
+            summand = Summand((weight, *others), f.axes, step.mask, guard, wish, weight, c.cast)
             return sum_into(values, summand, mine)
 
 
@@ -100,6 +102,10 @@ def _single_axis(f: Fold) -> tuple[str, ...]:
         message = f"{f.record.name} reads positions, so it reduces over one axis, not over {' and '.join(f.axes)}"
         raise SpecError([Diagnostic(f.span, message)])
     return f.axes
+
+
+def _as(e: Expr, dtype: DType) -> Expr:
+    return e if e.dtype == dtype else Cast(dtype, e)
 
 
 def get(var: Var) -> Get:

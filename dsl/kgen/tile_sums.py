@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kgen.algebra import conjunction, product
 from kgen.ir import Assign, Dot, TileReduce
 from kgen.terms import Apply, Cast, Const, Expr, Get, Load, Var
-from kgen.tile_products import Product, match_product
+from kgen.tile_products import Parts, Product, match_product
 from kgen.tile_values import Predicate, Values
 from kgen.types import F32, F64, DType
 
@@ -16,7 +16,8 @@ from kgen.types import F32, F64, DType
 class Summand:
     """A product summed over `axes` where `mask` (all of guard and validity) holds.
 
-    `pred` are the lowered parts of the guard alone. `weight`: a factor that is zero wherever the mask is false.
+    `pred` are the lowered parts of the guard alone. `weight`: a factor that is zero wherever the mask is false;
+    `cast`: the type it is rounded to as an operand of a Dot, if the spec says so.
     """
 
     parts: tuple[Expr, ...]
@@ -25,6 +26,7 @@ class Summand:
     pred: Predicate
     wish: str
     weight: Expr | None = None
+    cast: DType | None = None
 
 
 def sum_into(values: Values, s: Summand, state: Var | None) -> Expr:
@@ -67,7 +69,7 @@ def reduce_tile(values: Values, op: str, e: Expr, axes: tuple[str, ...], wish: s
 
 
 def _dot(values: Values, s: Summand, p: Product, state: Var | None) -> Expr:
-    left_type, right_type = _operand_types(values, p)
+    left_type, right_type = _operand_types(values, s, p)
     a = _operand(values, s, p, p.left, left_type)
     b = _operand(values, s, p, p.right, right_type)
     precision = values.folded.math.conventions.f32_dot
@@ -93,14 +95,21 @@ def _loaded(parts: tuple[Expr, ...]) -> Load | None:
             return None
 
 
-def _operand_types(values: Values, p: Product) -> tuple[DType, DType]:
+def _operand_types(values: Values, s: Summand, p: Product) -> tuple[DType, DType]:
     """Both operands share one type: a 16-bit type if a loaded or cast operand has it, else f32 or f64."""
     loaded = [_loaded(side) for side in (p.left, p.right)]
-    casts = [values.folded.casts.get(side[0]) if len(side) == 1 else None for side in (p.left, p.right)]
+    casts = [_cast(values, s, side) for side in (p.left, p.right)]
     own = [c or (x.dtype if x is not None else None) for x, c in zip(loaded, casts, strict=True)]
     wide = F64 if any(e.dtype is F64 for e in (*p.left, *p.right)) else F32
     left, right = own[0] or own[1] or wide, own[1] or own[0] or wide
     return (left, right) if left == right else (wide, wide)
+
+
+def _cast(values: Values, s: Summand, side: Parts) -> DType | None:
+    """Return the type that the spec's casts give an operand."""
+    if s.weight in side:
+        return s.cast
+    return values.folded.casts.get(side[0]) if len(side) == 1 else None
 
 
 def _operand(values: Values, s: Summand, p: Product, parts: tuple[Expr, ...], dtype: DType) -> Var:

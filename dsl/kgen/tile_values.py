@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from kgen.accumulate import Folded
 from kgen.algebra import conjunction, less
+from kgen.folded import Folded
 from kgen.ir import Label, Let, LoadTile
 from kgen.terms import (
     Apply,

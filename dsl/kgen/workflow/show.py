@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from kgen.accumulate import Fold, Folded
+from kgen.folded import Fold, Folded
 from kgen.configure import Config
 from kgen.emit.dump import dump_expr, dump_math, dump_program
 from kgen.errors import KgenError, nearest
