@@ -18,7 +18,7 @@ from kgen.generate import Emitted, spec_hash
 from kgen.math import Math, Tensor
 from kgen.ops.key import Key
 from kgen.package_lines import prose, quoted
-from kgen.package_op import free_sizes, inputs, op_text, outputs, schema, whole
+from kgen.package_op import free_sizes, op_text, schema, whole
 from kgen.spec import Spec
 from kgen.types import DTYPES
 
@@ -107,7 +107,7 @@ def _manifest(
         "kgen": __version__,
         "spec_hash": spec_hash(spec),
         "schema": schema(spec, math),
-        "tensors": [_tensor(spec, t) for t in (*inputs(math), *outputs(math))],
+        "tensors": [_tensor(spec, t) for t in math.tensors.values() if t.name not in math.workspaces],
         "types": list(spec.model.dtypes),
         "sizes": list(math.sizes),
         "free_sizes": [s.name for s in free_sizes(math)],

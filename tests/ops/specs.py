@@ -120,4 +120,18 @@ tensors:
 compute: "y[h, i] = q[h, i] * k[h // G, i]"
 """
 
-ALL = (ADD_INTO, ONLY_INPLACE, SHIFT, REPEAT, TOTAL, SPLIT, CONVOLUTION, SOFTMAX, MATMUL, HEADS)
+OUTPUT_FIRST = """
+kernel: ops_difference
+dtypes: {T: [f32]}
+axes: {i: {extent: N, tile: 16}}
+tensors:
+  y: {dims: [i], dtype: T, out: true}
+  b: {dims: [i], dtype: T}
+  s: {dims: [i], dtype: T, out: true}
+  a: {dims: [i], dtype: T}
+compute: |
+  y[i] = b[i] - a[i]
+  s[i] = a[i] + b[i]
+"""
+
+ALL = (ADD_INTO, ONLY_INPLACE, SHIFT, REPEAT, TOTAL, SPLIT, CONVOLUTION, SOFTMAX, MATMUL, HEADS, OUTPUT_FIRST)

@@ -147,6 +147,13 @@ def test_a_wrong_variant_is_refused_each_time(package: Package, cold_cache: Path
         assert "expected" in str(error.value)
 
 
+def test_keys_are_in_the_order_of_the_spec(package: Package) -> None:
+    op = private(package(specs.OUTPUT_FIRST), OnCpu())
+    key = op.key(base(16), base(16))
+    assert [name for name, _ in key.units] == ["y", "b", "s", "a"]
+    assert packaged(op.manifest, key, "triton") is not None
+
+
 def test_packaged_variants_are_found_by_their_keys(package: Package) -> None:
     op = private(package(specs.ADD_INTO), OnCpu())
     aligned, odd = op.key(base(3, 16), base(3, 16)), op.key(base(3, 15), base(3, 15))

@@ -73,6 +73,14 @@ def test_op_with_no_new_output(package: Package) -> None:
     torch.testing.assert_close(mine, r * 3)
 
 
+def test_outputs_may_come_first_in_a_spec(package: Package) -> None:
+    module = package(specs.OUTPUT_FIRST)
+    b, a = randn(20), randn(20) + 1
+    torch.testing.assert_close(module.ops_difference(b, a), (b - a, a + b))
+    op = private(module, OnCpu())
+    torch.testing.assert_close(op.run(b, a), (b - a, a + b))
+
+
 def test_elements_left_out_are_filled(package: Package) -> None:
     module = package(specs.SHIFT)
     for n in (0, 5, 40):
