@@ -17,6 +17,18 @@
 //                lane l gives the address of row l % 8 of matrix l / 8. stmatrix_x4(a, r), _trans (sm_90)
 //                mma_m16n8k16<bf16 or f16>(d, a, b): f32 d[4] += A * B, u32 a[4], b[2]    mma_m16n8k8(d, a, b): tf32
 //                pack2<T>(low, high): two floats as a register of T    to_tf32(x)         all 32 lanes must call
+//   barriers     bar_sync(id, count)  bar_arrive(id, count): named barriers 1 to 15, of `count` threads
+//
+// and for Hopper (sm_90; wgmma and setmaxnreg: sm_90a), in kgen_hopper.cuh:
+//
+//   mbarriers    mbar_init(a, count)  mbar_arrive(a)  mbar_arrive_tx(a, bytes)  mbar_wait(a, parity): till the phase of that
+//                parity has ended    fence_mbar_init()  fence_proxy_async(): before TMA or wgmma reads what threads stored
+//   tiles        KG_TENSOR_MAP(name): a parameter    tma_load_2d(a, map, mbarrier, x, y) .. _5d: by one thread, x innermost
+//                tma_store_2d(map, a, x, y) .. _5d   tma_commit()  tma_wait<N>()  tma_wait_read<N>(): `a` may be reused
+//   products     wgmma_fence()  wgmma_commit()  wgmma_wait<N>()    wgmma_ss<T, N, TA, TB>(d, desc_a, desc_b, accumulate)
+//                wgmma_rs<T, N, TB>(d, a, desc_b, accumulate): f32 d[N / 2]; TA, TB: 1 if not contiguous along k
+//   warps        elect_one(): true in one lane    setmaxnreg_inc<R>()  setmaxnreg_dec<R>()
+//
 //   conversions  to_f32(x)  from_f32<T>(x)  convert<To>(x)
 //   math         ex2  lg2 (approximate), max_nan  min_nan  max_num  min_num, and CUDA's own names (expf, rsqrtf, ...)
 //   simulator    KG_TILE(loop_id, tile_start, masked): counts an executed tile; nothing on a GPU
@@ -75,4 +87,12 @@ KG_DEVICE To convert(From x) {
     } else {
         return static_cast<To>(x);
     }
+}
+
+// Descriptor of a wgmma operand: byte address and strides, multiples of 16; layout 0: no swizzle, 1: 128, 2: 64, 3: 32
+// bytes. K-major and swizzled: `stride` is from 8 rows to the next, `leading` unused. Transposed and swizzled: `leading`
+// from one span of the contiguous dimension to the next, `stride` from 8 steps of k to the next.
+KG_DEVICE u64 smem_desc(u32 address, u32 leading, u32 stride, u32 layout) {
+    u64 fields = static_cast<u64>(leading >> 4 & 0x3fff) << 16 | static_cast<u64>(stride >> 4 & 0x3fff) << 32;
+    return (address >> 4 & 0x3fff) | fields | static_cast<u64>(layout) << 62;
 }

@@ -179,6 +179,8 @@ KG_DEVICE u32 ballot_warp(bool pred) { return __ballot_sync(full_warp, pred); }
 #define ballot(pred) kg::ballot_warp(pred)  // a macro: CUDA's headers still define the pre-Volta function ballot(bool)
 KG_DEVICE bool any_sync(bool pred) { return __any_sync(kg::full_warp, pred) != 0; }
 KG_DEVICE bool all_sync(bool pred) { return __all_sync(kg::full_warp, pred) != 0; }
+KG_DEVICE void bar_sync(u32 id, u32 count) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(count) : "memory"); }
+KG_DEVICE void bar_arrive(u32 id, u32 count) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(count) : "memory"); }
 
 // --- tensor cores --------------------------------------------------------------------------------------------------
 #define KG_LDMATRIX(name, kind)                                                                                       \
@@ -293,3 +295,7 @@ KG_DEVICE i32 max_num(i32 a, i32 b) { return a > b ? a : b; }
 KG_DEVICE i32 min_num(i32 a, i32 b) { return a < b ? a : b; }
 KG_DEVICE i64 max_num(i64 a, i64 b) { return a > b ? a : b; }
 KG_DEVICE i64 min_num(i64 a, i64 b) { return a < b ? a : b; }
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#include "kgen_hopper.cuh"
+#endif

@@ -5,19 +5,22 @@ Cases run in the simulator (tests/sim) and on a GPU (tests/gpu), so they use not
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import torch
+
+from kgen import sim
 
 Tensors = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel `entry` whose pointer parameters are `inputs` then `outputs`, in order; no scalars.
+    """A kernel `entry` whose parameters are `inputs` then `outputs`, in order: pointers or tensor maps, no scalars.
 
     `expected` maps the inputs and the initial outputs to the final outputs. `tolerance` is relative; 0 is exact.
+    Tensors named in `maps` are passed as tensor maps: (box, span of the swizzle in bytes).
     With `initial`, outputs keep their starting values, for atomics. `architecture`: the oldest that can run it.
     """
 
@@ -32,6 +35,19 @@ class Case:
     tolerance: float = 0.0
     initial: bool = False
     architecture: int = 80
+    maps: Mapping[str, tuple[tuple[int, ...], int]] = field(default_factory=dict)
+
+    def arguments(self, inputs: Tensors, outputs: Tensors) -> list[sim.Arg]:
+        """Return the arguments of a simulated launch on these tensors."""
+        roles: dict[str, sim.args.Role] = {name: "in" for name in inputs}
+        roles |= {name: "inout" if self.initial else "out" for name in outputs}
+        args: list[sim.Arg] = []
+        for name, tensor in {**inputs, **outputs}.items():
+            if name in self.maps:
+                args.append(sim.TensorMapArg(name, tensor, roles[name], *self.maps[name]))
+            else:
+                args.append(sim.TensorArg(name, tensor, roles[name]))
+        return args
 
 
 def kernel(parameters: str, body: str, entry: str) -> str:

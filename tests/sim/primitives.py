@@ -5,9 +5,12 @@ from __future__ import annotations
 import torch
 
 from .asynchronous import ASYNC_CASES
+from .barriers import BARRIER_CASES
 from .case import Case, Tensors, kernel
 from .matrices import MATRIX_CASES
 from .numerics import NUMERICS
+from .products import WGMMA_CASES
+from .tiles import TILE_CASES
 
 VECTORS = [("bf16", 8), ("bf16", 4), ("bf16", 2), ("bf16", 1), ("f16", 8), ("float", 4), ("float", 2)]
 VECTORS += [("double", 2), ("i8", 16), ("u8", 8), ("u8", 2), ("i32", 4), ("i64", 2), ("bool", 4)]
@@ -186,4 +189,5 @@ ATOMIC_CASE = Case(
 )
 
 
-CASES = [VECTOR_CASE, SCALAR_CASE, SHUFFLE_CASE, ATOMIC_CASE, *NUMERICS, *ASYNC_CASES, *MATRIX_CASES]
+HOPPER_CASES = [*TILE_CASES, *WGMMA_CASES]
+CASES = [VECTOR_CASE, SCALAR_CASE, SHUFFLE_CASE, ATOMIC_CASE, *NUMERICS, *ASYNC_CASES, *MATRIX_CASES, *BARRIER_CASES, *HOPPER_CASES]

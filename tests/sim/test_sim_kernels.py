@@ -57,8 +57,7 @@ def test_a_lost_call_is_found(case: Case, which: int, cache_dir: Path) -> None:
     place = list(SYNCHRONISATION.finditer(case.text))[which]
     text = case.text[: place.start()] + ";" + case.text[place.end() :]
     kernel = sim.compile(text, case.entry, cache_dir=cache_dir)
-    args: list[sim.Arg] = [sim.TensorArg(name, x, "in") for name, x in case.inputs().items()]
-    args += [sim.TensorArg(name, y, "out") for name, y in case.outputs().items()]
+    args = case.arguments(case.inputs(), case.outputs())
     report = sim.launch(kernel, case.grid, case.block, case.smem, args)
     assert {fault.kind for fault in report.faults} <= {"race", "uninitialised"} and not report.ok
 

@@ -9,15 +9,15 @@ import pytest
 from kgen import sim
 
 from .asynchronous import ASYNC_CASES
+from .barriers import BARRIER_CASES
 from .case import Case, Tensors, mismatch
-from .primitives import CASES, SHUFFLE_CASE
+from .primitives import CASES, HOPPER_CASES, SHUFFLE_CASE
 
 
 def simulate(case: Case, cache_dir: Path, options: sim.Options | None = None) -> tuple[sim.Report, Tensors, Tensors]:
     kernel = sim.compile(case.text, case.entry, cache_dir=cache_dir)
     inputs, outputs = case.inputs(), case.outputs()
-    args: list[sim.Arg] = [sim.TensorArg(name, x, "in") for name, x in inputs.items()]
-    args += [sim.TensorArg(name, y, "inout" if case.initial else "out") for name, y in outputs.items()]
+    args = case.arguments(inputs, outputs)
     return sim.launch(kernel, case.grid, case.block, case.smem, args, options=options), outputs, inputs
 
 
@@ -28,7 +28,7 @@ def test_primitive(case: Case, cache_dir: Path) -> None:
     assert mismatch(case, outputs, inputs) is None
 
 
-@pytest.mark.parametrize("case", ASYNC_CASES, ids=lambda case: case.entry)
+@pytest.mark.parametrize("case", [*ASYNC_CASES, *BARRIER_CASES, *HOPPER_CASES], ids=lambda case: case.entry)
 @pytest.mark.parametrize("seed", [None, 1, 2])
 def test_late_completion_changes_nothing(case: Case, seed: int | None, cache_dir: Path) -> None:
     report, outputs, inputs = simulate(case, cache_dir, sim.Options(seed=seed, lazy=True))

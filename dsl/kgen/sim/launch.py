@@ -6,7 +6,7 @@ import ctypes
 import json
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ import torch
 
 from kgen.errors import KgenError
 from kgen.sim import native
-from kgen.sim.args import Arg, ScalarArg, TensorArg
+from kgen.sim.args import Arg, ScalarArg, TensorArg, TensorMapArg
 from kgen.sim.build import SimKernel
 from kgen.sim.lines import kernel_line
 from kgen.sim.report import Counters, Fault, LineAccess, Report, TensorTraffic
@@ -97,7 +97,16 @@ def _check_names(names: Sequence[str]) -> None:
 def _check_signature(entry: str, letters: str, args: Sequence[Arg]) -> None:
     given = "".join(arg.letter for arg in args)
     if given != letters:
-        names = {"p": "pointer", "i": "i32", "l": "i64", "f": "f32", "d": "f64", "b": "bool", "?": "other"}
+        names = {
+            "p": "pointer",
+            "i": "i32",
+            "l": "i64",
+            "f": "f32",
+            "d": "f64",
+            "b": "bool",
+            "m": "tensor map",
+            "?": "other",
+        }
         wanted = ", ".join(names[letter] for letter in letters)
         got = ", ".join(f"{arg.name}: {names[arg.letter]}" for arg in args)
         raise KgenError(f"kernel '{entry}' takes ({wanted}), but the launch gives ({got})")
@@ -154,9 +163,19 @@ def _copy_out(tensors: Sequence[TensorArg], requests: ctypes.Array[Any]) -> None
 
 def _run(runtime: Any, library: Any, handle: int, args: Sequence[Arg], requests: ctypes.Array[Any]) -> None:
     addresses = iter(request.address for request in requests)
-    values = [arg.native() if isinstance(arg, ScalarArg) else ctypes.c_uint64(next(addresses)) for arg in args]
+    values = [_value(arg, addresses) for arg in args]
     pointers = (ctypes.c_void_p * max(1, len(values)))(*(ctypes.addressof(value) for value in values))
     runtime.kgs_run(handle, ctypes.cast(library.kgen_entry, ctypes.c_void_p), pointers)
+
+
+def _value(arg: Arg, addresses: Iterator[int]) -> Any:
+    match arg:
+        case ScalarArg():
+            return arg.native()
+        case TensorMapArg():
+            return arg.native(next(addresses))
+        case _:
+            return ctypes.c_uint64(next(addresses))
 
 
 def _report(runtime: Any, handle: int, kernel: SimKernel) -> Report:

@@ -44,6 +44,21 @@ class TensorRequest(ctypes.Structure):
     )
 
 
+class TensorMap(ctypes.Structure):
+    """tensor_map in runtime/state.hpp: innermost dimension first, strides in bytes."""
+
+    _fields_ = (
+        ("base", ctypes.c_uint64),
+        ("strides", ctypes.c_uint64 * 5),
+        ("rank", ctypes.c_uint32),
+        ("item", ctypes.c_uint32),
+        ("swizzle", ctypes.c_uint32),
+        ("sizes", ctypes.c_uint32 * 5),
+        ("box", ctypes.c_uint32 * 5),
+        ("padding", ctypes.c_uint8 * 28),
+    )
+
+
 _loaded: dict[str, Any] = {}
 
 

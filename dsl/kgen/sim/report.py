@@ -13,7 +13,8 @@ import numpy.typing as npt
 class Fault:
     """One reason why the kernel is wrong.
 
-    kind: out_of_bounds, misaligned, uninitialised, race, cross_block, coverage, deadlock, diverged, crash or timeout.
+    kind: out_of_bounds, misaligned, uninitialised, race, cross_block, coverage, deadlock, diverged, crash, timeout,
+    barrier, missing_fence, in_flight, tma or wgmma; docs/simulator.md says when each is found.
     block, thread: None where the fault belongs to the whole launch.
     line: 1-based line of the kernel text, None if unknown.
     """

@@ -8,22 +8,6 @@ namespace kg {
 
 namespace {
 
-// A thread's time stops at the largest value: later races may then be missed, but none is invented.
-void advance(Fiber& fiber) {
-    if (time_of(fiber.stamp) < time_mask) ++fiber.stamp;
-}
-
-void point_to(ClockPool& pool, Fiber& fiber, Clock* clock) {
-    ++clock->references;
-    if (fiber.view) pool.drop(fiber.view);
-    fiber.view = clock;
-}
-
-void raise(Clock& clock, u32 stamp) {
-    u32& time = clock.of[agent_of(stamp)];
-    time = std::max(time, time_of(stamp));
-}
-
 // What the thread itself did, and what it knows to be done of its own asynchronous operations.
 void add_own(Clock& clock, const Fiber& fiber) {
     raise(clock, fiber.stamp);
@@ -47,7 +31,7 @@ void add_views(Clock& clock, const Fiber* fibers, u32 count, u32 begin, u32 end)
 void share(ClockPool& pool, Clock* joint, Fiber* fibers, u32 count) {
     for (u32 i = 0; i < count; ++i) add_own(*joint, fibers[i]);
     for (u32 i = 0; i < count; ++i) {
-        point_to(pool, fibers[i], joint);
+        hold(pool, fibers[i].view, joint);
         advance(fibers[i]);
     }
 }
@@ -82,12 +66,57 @@ void ClockPool::drop(Clock* clock) {
     if (--clock->references == 0) free_.push_back(clock);
 }
 
+void hold(ClockPool& pool, Clock*& reference, Clock* clock) {
+    if (clock) ++clock->references;
+    if (reference) pool.drop(reference);
+    reference = clock;
+}
+
+Clock* joined(ClockPool& pool, const Clock* a, const Clock* b, u32 threads) {
+    Clock* joint = pool.take();
+    u32 end = Agents{threads}.nobody();
+    if (a) add_view(*joint, *a, 1, end);
+    if (b) add_view(*joint, *b, 1, end);
+    return joint;
+}
+
+void release(ClockPool& pool, Gathered& into, Fiber& fiber, u32 threads) {
+    if (!into.clock) hold(pool, into.clock, pool.take());
+    if (into.last != fiber.view) {
+        add_view(*into.clock, *fiber.view, 1, Agents{threads}.nobody());
+        hold(pool, into.last, fiber.view);
+    }
+    add_own(*into.clock, fiber);
+    advance(fiber);
+}
+
+void acquire(ClockPool& pool, Acquired& memo, Fiber& fiber, const Clock* clock, u32 threads) {
+    if (!clock || fiber.view == memo.result) return;
+    if (fiber.view != memo.from) {
+        hold(pool, memo.result, joined(pool, fiber.view, clock, threads));
+        hold(pool, memo.from, fiber.view);
+    }
+    hold(pool, fiber.view, memo.result);
+}
+
+void forget(ClockPool& pool, Gathered& gathered) {
+    hold(pool, gathered.clock, nullptr);
+    hold(pool, gathered.last, nullptr);
+}
+
+void forget(ClockPool& pool, Acquired& memo) {
+    hold(pool, memo.from, nullptr);
+    hold(pool, memo.result, nullptr);
+}
+
 void start_clocks(ClockPool& pool, Fiber* fibers, u32 threads) {
     Agents agents = {threads};
     Clock* clock = pool.take();
     for (u32 i = 0; i < threads; ++i) {
-        point_to(pool, fibers[i], clock);
+        hold(pool, fibers[i].view, clock);
+        hold(pool, fibers[i].fence_view, nullptr);
         fibers[i].stamp = first_stamp(i);
+        fibers[i].fenced = fibers[i].fenced_copies = 0;
         for (u32 kind = 0; kind < async_kinds; ++kind) {
             fibers[i].known[kind] = make_stamp(agents.async(static_cast<Async>(kind), i), 0);
         }

@@ -56,6 +56,38 @@ class ClockPool {
     std::vector<Clock*> free_, all_;
 };
 
+// What those knew who arrived at a barrier in its present phase.
+struct Gathered {
+    Clock* clock = nullptr;
+    Clock* last = nullptr;  // the view added last: threads of a group mostly share theirs
+};
+
+// The last result of acquire, for the next thread with the same view.
+struct Acquired {
+    Clock* from = nullptr;
+    Clock* result = nullptr;
+};
+
+KG_DEVICE void advance(Fiber& fiber) {  // a thread's time stops at the largest: later races may be missed
+    if (time_of(fiber.stamp) < time_mask) ++fiber.stamp;
+}
+
+KG_DEVICE void raise(Clock& clock, u32 stamp) {
+    u32& time = clock.of[agent_of(stamp)];
+    time = std::max(time, time_of(stamp));
+}
+
+// `reference` counts as a holder of the clock it points to.
+void hold(ClockPool& pool, Clock*& reference, Clock* clock);
+Clock* joined(ClockPool& pool, const Clock* a, const Clock* b, u32 threads);  // either may be null
+
+// Adds what the thread knows and starts a new time of the thread.
+void release(ClockPool& pool, Gathered& into, Fiber& fiber, u32 threads);
+// The thread comes after all that `clock` holds.
+void acquire(ClockPool& pool, Acquired& memo, Fiber& fiber, const Clock* clock, u32 threads);
+void forget(ClockPool& pool, Gathered& gathered);
+void forget(ClockPool& pool, Acquired& memo);
+
 void start_clocks(ClockPool& pool, Fiber* fibers, u32 threads);
 // All threads know all that any of them did before, and start a new time.
 void synchronise_block(ClockPool& pool, Fiber* fibers, u32 threads);

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "types.hpp"
+#include "state.hpp"
 
 namespace kg {
 
@@ -16,6 +16,7 @@ constexpr char letter() {
     else if constexpr (same<T, bool>) return 'b';
     else if constexpr (std::is_integral_v<T> && sizeof(T) == 4) return 'i';
     else if constexpr (std::is_integral_v<T> && sizeof(T) == 8) return 'l';
+    else if constexpr (same<T, tensor_map>) return 'm';
     else return '?';
 }
 
@@ -25,9 +26,16 @@ const char* signature(void (*)(P...)) {
     return letters;
 }
 
+template <class T>
+T argument(const void* address) {  // which may be aligned less than T
+    std::remove_cv_t<T> value;
+    std::memcpy(&value, address, sizeof(T));
+    return value;
+}
+
 template <class... P, std::size_t... I>
 void call_with(void (*kernel)(P...), void** arguments, std::index_sequence<I...>) {
-    kernel(*static_cast<std::remove_cv_t<P>*>(arguments[I])...);
+    kernel(argument<P>(arguments[I])...);
 }
 
 template <class... P>

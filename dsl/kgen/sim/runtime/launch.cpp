@@ -40,7 +40,9 @@ void reset(Scheduler& s, Launch& launch) {
     const Options& options = launch.options;
     s.stacks.reserve(options.block);
     reserve_shared(s, options);
-    for (Fiber& fiber : s.fibers) fiber.view = nullptr;
+    for (Fiber& fiber : s.fibers) fiber.view = fiber.fence_view = nullptr;
+    for (NamedBarrier& barrier : s.barrier) barrier = {};
+    s.mbarriers.clear();
     s.clocks.resize(0);
     s.clocks.resize(Agents{options.block}.count());
     s.random = options.seed;

@@ -67,6 +67,63 @@ struct CopyQueue {
     std::vector<PendingCopy> pending;
 };
 
+struct NamedBarrier {
+    u32 count, arrived, line;  // line: of the first arrival
+    Gathered gathered;
+    std::vector<u32> waiting;  // threads
+};
+
+struct MBarrier {
+    u32 address, slot, count;
+    i64 pending, bytes;  // arrivals and bytes that the present phase lacks
+    u32 phase;           // parity of the present phase
+    u32 init_stamp;
+    bool fenced;         // the async proxy may use it
+    u32 loads, loads_done, loads_seen, load_line;  // TMA loads: issued, complete, waited for; line of the last
+    Gathered gathered;
+    Clock* completed;    // what completed phases gathered
+    Acquired acquired;
+};
+
+struct PendingTile {
+    tensor_map map;
+    u32 address, mbarrier, time, line;  // mbarrier: its address, for loads
+    i32 at[5];
+};
+
+// The TMA stores of one thread.
+struct StoreQueue {
+    u32 issued, done, line;   // times of the newest and of the newest waited for; line of the newest
+    std::vector<u32> groups;  // of each committed group in flight, the time of its last store
+    std::vector<PendingTile> pending;
+};
+
+// Accumulators of a warp that wgmma is writing: their values; the registers hold a pattern meanwhile.
+struct Accumulators {
+    f32* registers[warp_size];
+    std::vector<f32> values;  // 16 rows
+    u32 columns, last;        // last: time of the newest wgmma on them
+    u32 line;
+};
+
+struct PendingProduct {
+    f32* accumulators;  // of lane 0: the name of the set
+    u64 a, b;           // descriptors
+    std::vector<f32> rows;  // A from registers, 16 x 16; empty: from shared memory
+    u32 columns, time, line;
+    u8 operand;
+    bool a_transposed, b_transposed, accumulate;
+};
+
+// The wgmma operations of one warp.
+struct ProductQueue {
+    u32 issued, done, line;
+    bool fenced;  // since the last wait
+    std::vector<u32> groups;
+    std::vector<Accumulators> open;
+    std::vector<PendingProduct> pending;
+};
+
 // State of a worker that only the runtime sees.
 struct Scheduler {
     Context main;
@@ -83,6 +140,12 @@ struct Scheduler {
     std::vector<unsigned char> shared_memory;
     std::vector<Cell> cells;
     std::vector<CopyQueue> copies;  // by thread
+    NamedBarrier barrier[16];
+    std::vector<MBarrier> mbarriers;
+    std::vector<PendingTile> loads;       // of TMA, not yet executed
+    std::vector<StoreQueue> stores;       // by thread
+    std::vector<ProductQueue> products;   // by warp
+    f32 operand_b[16 * 256];              // of the wgmma being executed
     std::vector<LineCount> lines;   // by line * access_kinds + access
     std::vector<Traffic> traffic;
     std::vector<Tile> tiles;
@@ -97,6 +160,12 @@ const char* name_of(Op op);
 
 void run_block(Worker& worker, u32 block);
 void pass_turn(Worker& worker);  // lets the other ready threads run first
+void suspend(Worker& worker, Wait wait, u32 line);
+void make_ready(Scheduler& scheduler, Fiber& fiber);
+void reset_barriers(Worker& worker);
+bool progress_tiles(Worker& worker);         // executes one TMA load; false: there is none
+void check_finished(Worker& worker);         // the running thread may exit
+void check_loads_seen(Worker& worker);       // the block may end
 bool defer(Worker& worker);      // decides whether an asynchronous operation happens later
 u64 next_random(u64& state);
 void run_launch(Launch& launch);

@@ -16,12 +16,12 @@ u64 next_random(u64& state) {  // xorshift64
     return state ^= state << 17;
 }
 
-namespace {
-
 void make_ready(Scheduler& s, Fiber& fiber) {
     fiber.wait = Wait::running;
     s.ready[(s.ready_head + s.ready_count++) % max_threads] = static_cast<u16>(fiber.index);
 }
+
+namespace {
 
 Fiber& take_ready(Scheduler& s) {
     if (s.random) {
@@ -49,6 +49,8 @@ void yield(Worker& w) {
     if (w.launch->expired.load(std::memory_order_relaxed)) [[unlikely]] {
         fail("timeout", w.self->line, "the time limit has passed");
     }
+    if (s.random && next_random(s.random) % 16 == 0) progress_tiles(w);
+    while (s.ready_count == 0 && progress_tiles(w)) {}
     if (s.ready_count == 0) [[unlikely]] report_deadlock(w);
     Fiber& old = *w.self;
     Fiber& next = take_ready(s);
@@ -57,14 +59,9 @@ void yield(Worker& w) {
     switch_to(old.context, next.context);
 }
 
-void suspend(Worker& w, Wait wait, u32 line) {
-    w.self->wait = wait;
-    w.self->line = line;
-    yield(w);
-}
-
 void finish_thread(Worker& w) {
     Scheduler& s = *w.scheduler;
+    check_finished(w);
     Fiber& self = *w.self;
     self.wait = Wait::exited;
     ++s.exited;
@@ -88,6 +85,9 @@ void prepare_threads(Worker& w) {
     s.ready_head = s.ready_count = s.at_barrier = s.exited = 0;
     std::memset(s.warps, 0, sizeof(s.warps));
     s.copies.assign(w.threads, CopyQueue{});
+    s.stores.assign(w.threads, StoreQueue{});
+    s.products.assign(w.threads / warp_size, ProductQueue{});
+    s.loads.clear();
     for (u32 i = 0; i < w.threads; ++i) {
         Fiber& fiber = s.fibers[i];
         fiber.index = i;
@@ -103,6 +103,7 @@ void prepare_threads(Worker& w) {
 void prepare_shared(Worker& w) {
     Scheduler& s = *w.scheduler;
     std::memset(w.shared, 0xff, w.shared_bytes);
+    reset_barriers(w);
     if (!w.cells) return;
     std::size_t granules = (w.shared_bytes + (1u << w.granule_shift) - 1) >> w.granule_shift;
     std::memset(w.cells, 0, granules * sizeof(Cell));
@@ -130,6 +131,13 @@ void run_block(Worker& w, u32 block) {
     w.in_block = true;
     switch_to(s.main, w.self->context);
     w.in_block = false;
+    if (!w.launch->stop) check_loads_seen(w);
+}
+
+void suspend(Worker& w, Wait wait, u32 line) {
+    w.self->wait = wait;
+    w.self->line = line;
+    yield(w);
 }
 
 void pass_turn(Worker& w) {

@@ -17,7 +17,7 @@ std::string doer(const Worker& w, const char* verb, u32 stamp) {
     if (agent < agents.stores(0)) return "cp.async by thread " + std::to_string(agent - agents.copies(0));
     if (agent < agents.products(0)) return "TMA store by warp " + std::to_string(agent - agents.stores(0));
     if (agent < agents.mbarrier(0)) return "wgmma by warp " + std::to_string(agent - agents.products(0));
-    return "TMA load";
+    return agent < agents.nobody() ? "TMA load" : "mbar_init";
 }
 
 [[noreturn, gnu::cold]] void race(const Worker& w, const char* now, const char* earlier, u32 stamp, u32 earlier_line, u32 offset, u32 line) {
@@ -90,6 +90,25 @@ bool all_after(const Actor& actor, u32 stamp) {
     return true;
 }
 
+// A write of the generic proxy reaches the async proxy by a fence of the writer, or by one of the reader who knew of it.
+bool reaches_async_proxy(const Worker& w, const Actor& actor, u32 stamp) {
+    Agents agents = {w.threads};
+    u32 agent = agent_of(stamp);
+    if (agent >= agents.stores(0)) return true;
+    const Fiber* fibers = w.scheduler->fibers;
+    bool copied = agent >= agents.copies(0);
+    const Fiber& writer = fibers[copied ? agent - agents.copies(0) : agent - 1];
+    if (time_of(stamp) <= (copied ? writer.fenced_copies : writer.fenced)) return true;
+    const Clock* view = actor.lanes[0].fence_view;
+    return view && view->of[agent] >= time_of(stamp);
+}
+
+[[noreturn, gnu::cold]] void unfenced(const Worker& w, const Actor& actor, const Cell& cell, u32 offset, u32 line) {
+    fail("missing_fence", line,
+         std::string(actor.verb) + " reads " + place(offset) + " through the async proxy: no fence_proxy_async follows the " +
+             doer(w, "store", cell.writer) + " at line " + std::to_string(cell.writer_line));
+}
+
 struct Range {
     u32 begin, end;  // cells
 };
@@ -154,6 +173,9 @@ void note_read(Worker& w, const Actor& actor, u32 offset, u32 bytes, u32 line, u
     for (u32 i = begin; i < end; ++i) {
         Cell& cell = w.cells[i];
         check_writer(w, cell, i, actor.verb, line, ordered);
+        if (actor.async_proxy && !reaches_async_proxy(w, actor, cell.writer)) [[unlikely]] {
+            unfenced(w, actor, cell, i << w.granule_shift, line);
+        }
         note_reader(cell, first, line, ordered);
         if (second) note_reader(cell, second, line, ordered);
     }

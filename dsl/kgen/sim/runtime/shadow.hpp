@@ -16,6 +16,7 @@ struct Actor {
     u32 count;
     u32 stamp;
     const char* verb;  // for messages
+    bool async_proxy = false;  // it reads through the async proxy: writes of the generic proxy must be fenced
 };
 
 Actor thread_actor(const Fiber& thread, u32 stamp, const char* verb);

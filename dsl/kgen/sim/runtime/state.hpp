@@ -9,6 +9,13 @@
 #include "fiber.hpp"
 #include "types.hpp"
 
+// What TMA needs to know of a tensor. Innermost dimension first; sizes and boxes in elements, strides in bytes.
+struct alignas(64) tensor_map {
+    u64 base, strides[5];
+    u32 rank, item, swizzle;  // item: bytes per element; swizzle: span in bytes, or 0
+    u32 sizes[5], box[5];
+};
+
 namespace kg {
 
 constexpr u32 shared_base = 1024;  // shared addresses start here, as on Hopper (1 KB is reserved)
@@ -70,17 +77,20 @@ struct Cell {
 enum class Async : u8 { copy, store, product };  // cp.async, TMA store, wgmma
 constexpr u32 async_kinds = 3;
 
-enum class Wait : u8 { running, block_barrier, warp_collective, exited };
+enum class Wait : u8 { running, block_barrier, warp_collective, named_barrier, mbarrier, exited };
 enum class Op : u8 {
     sync_warp, shfl_xor, shfl_down, shfl_idx, ballot, any_sync, all_sync,
-    ldmatrix, stmatrix, mma_m16n8k16, mma_m16n8k8,
+    ldmatrix, stmatrix, mma_m16n8k16, mma_m16n8k8, elect_one, setmaxnreg,
+    wgmma_fence, wgmma, wgmma_commit, wgmma_wait,
+    bar_sync, bar_arrive, tma_load, tma_store,  // by thread: no collectives
 };
-constexpr u32 op_count = static_cast<u32>(Op::mma_m16n8k8) + 1;
+constexpr u32 op_count = static_cast<u32>(Op::tma_store) + 1;
 
 struct Warp {
     u64 deposit[2][warp_size];  // lanes may be one collective apart, so two sets
     u32 arrived, generation;
     u32 line;
+    u32 stores;  // TMA stores issued so far: the time of the newest
     Op op;
 };
 
@@ -90,9 +100,13 @@ struct Fiber {
     u32 stamp;    // my agent and my present time, as written into cells
     u32 known[async_kinds];  // stamps: how far I know my own asynchronous operations to be done
     Clock* view;  // what I know of the others
+    u32 fenced, fenced_copies;  // times up to which my stores and copies are visible to the async proxy
+    Clock* fence_view;          // what I knew of the others at my last fence_proxy_async, or null
     Warp* warp;
     Wait wait;
     u32 line;     // of the wait
+    u32 wait_on;  // barrier number or mbarrier address
+    u32 parity;   // of the phase waited for
 };
 
 struct Launch;
