@@ -83,6 +83,8 @@ def test_the_case_lies_in_memory_as_the_call_did(package: Package, call: str) ->
     assert {n: bound.params[n] for n, _ in key.params} == dict(key.params)
     assert all(t.numel() > 0 for t in tensors.values())
     assert sum(t.numel() for t in tensors.values()) < 20000
+    tiles = {n: a.tile for n, a in emitted.config.axes.items() if isinstance(a.tile, int)}
+    assert all(bound.extents[axis] > tile for axis, tile in tiles.items()), "loops and last tiles are run"
 
 
 def _folder(module: ModuleType) -> Path:

@@ -1,7 +1,8 @@
-"""One verification case for a variant that was compiled for a call: the smallest that its key allows."""
+"""One verification case for a variant that was compiled for a call: a small one that its key allows."""
 
 from __future__ import annotations
 
+import itertools
 import math as numbers
 import warnings
 from collections.abc import Iterator, Mapping
@@ -57,8 +58,12 @@ def failure_of(math: Math, key: Key, emitted: Emitted, backend: Backend, device:
 
 
 def smallest_case(math: Math, key: Key, emitted: Emitted) -> tuple[Case, dict[str, Tensor]] | None:
-    """Return the cheapest case with elements whose call has this very key, with its inputs; None if none was found."""
-    for case in sorted(_candidates(math, key, emitted), key=lambda c: _work(math, c)):
+    """Return a case whose call has this very key, with its inputs; None if none was found.
+
+    It is the cheapest of those that reach beyond one tile of the most axes: loops, and tiles cut off at the end.
+    """
+    tiles = {n: a.tile for n, a in emitted.config.axes.items() if isinstance(a.tile, int)}
+    for case in sorted(_candidates(math, key, tiles), key=lambda c: (_short(math, c, tiles), _work(math, c))):
         call = bind(math, case.sizes, case.params)
         padded = all(bucket(call.extents[axis]) == size for axis, size in key.buckets)
         if _work(math, case) == 0 or not padded or not _fits(math, _new_outputs(math, call.shapes), key):
@@ -74,21 +79,31 @@ def _work(math: Math, case: Case) -> int:
     return numbers.prod(bind(math, case.sizes, case.params).extents.values())
 
 
-def _candidates(math: Math, key: Key, emitted: Emitted) -> Iterator[Case]:
-    """Yield cases with the key's static sizes and params, padded axes of several extents within their bucket."""
-    tiles = {n: a.tile for n, a in emitted.config.axes.items() if isinstance(a.tile, int)}
-    params = dict(key.params)
-    for back in (3, 16, 8, 0):
-        fixed = dict(key.sizes)
-        for axis, size in key.buckets:
-            extent = math.axes[axis].extent
-            if isinstance(extent, Size) and math.sizes[extent.name].definition is None:
-                fixed[extent.name] = size - back
+def _short(math: Math, case: Case, tiles: Mapping[str, int]) -> int:
+    """Return how many tiled axes end within their first tile."""
+    extents = bind(math, case.sizes, case.params).extents
+    return sum(extents[axis] <= tile for axis, tile in tiles.items())
+
+
+def _candidates(math: Math, key: Key, tiles: Mapping[str, int]) -> Iterator[Case]:
+    """Yield cases with the key's static sizes and params, padded axes of several extents within their bucket.
+
+    Some have tiled axes whose extents keep rows aligned.
+    """
+    beyond = _free(math, {axis: tile + ALIGNMENT for axis, tile in tiles.items()})
+    for more, back in itertools.product(({}, beyond), (3, 16, 8, 0)):
+        within = _free(math, {axis: size - back for axis, size in key.buckets})
         try:
-            found = cases_for(math, tiles, False, fixed, params)
+            found = cases_for(math, tiles, False, {**more, **within, **dict(key.sizes)}, dict(key.params))
         except KgenError:  # the checks of the spec allow no such sizes
             continue
         yield from (c for c in found if c.kind == "typical")
+
+
+def _free(math: Math, extents: Mapping[str, int]) -> dict[str, int]:
+    """Return the sizes that give axes these extents, where an axis's extent is a size that calls choose."""
+    named = {math.axes[axis].extent: n for axis, n in extents.items()}
+    return {e.name: n for e, n in named.items() if isinstance(e, Size) and math.sizes[e.name].definition is None}
 
 
 def _new_outputs(math: Math, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
