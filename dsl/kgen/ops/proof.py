@@ -60,7 +60,7 @@ def failure_of(math: Math, key: Key, emitted: Emitted, backend: Backend, device:
 def smallest_case(math: Math, key: Key, emitted: Emitted) -> tuple[Case, dict[str, Tensor]] | None:
     """Return a case whose call has this very key, with its inputs; None if none was found.
 
-    It is the cheapest of those that reach beyond one tile of the most axes: loops, and tiles cut off at the end.
+    It is the cheapest of those that reach beyond one tile of the most axes: loops, tiles cut off, and strides matter.
     """
     tiles = {n: a.tile for n, a in emitted.config.axes.items() if isinstance(a.tile, int)}
     for case in sorted(_candidates(math, key, tiles), key=lambda c: (_short(math, c, tiles), _work(math, c))):
@@ -80,9 +80,9 @@ def _work(math: Math, case: Case) -> int:
 
 
 def _short(math: Math, case: Case, tiles: Mapping[str, int]) -> int:
-    """Return how many tiled axes end within their first tile."""
+    """Return how many axes end within their first tile, or have one element where they have no tile."""
     extents = bind(math, case.sizes, case.params).extents
-    return sum(extents[axis] <= tile for axis, tile in tiles.items())
+    return sum(n <= tiles.get(axis, 1) for axis, n in extents.items())
 
 
 def _candidates(math: Math, key: Key, tiles: Mapping[str, int]) -> Iterator[Case]:
