@@ -38,7 +38,8 @@ extern "C" int encode(void* map, void* base, int item, int rank, const unsigned 
     void* found = nullptr;
     cudaDriverEntryPointQueryResult status;
     cudaFree(nullptr);
-    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &status)) return -1;
+    const char* name = "cuTensorMapEncodeTiled";
+    if (cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &status)) return -1;
     auto function = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
     auto type = item == 1   ? CU_TENSOR_MAP_DATA_TYPE_UINT8
                 : item == 2 ? CU_TENSOR_MAP_DATA_TYPE_UINT16

@@ -39,8 +39,8 @@ class Case:
 
     def arguments(self, inputs: Tensors, outputs: Tensors) -> list[sim.Arg]:
         """Return the arguments of a simulated launch on these tensors."""
-        roles: dict[str, sim.args.Role] = {name: "in" for name in inputs}
-        roles |= {name: "inout" if self.initial else "out" for name in outputs}
+        roles: dict[str, sim.args.Role] = dict.fromkeys(inputs, "in")
+        roles |= dict.fromkeys(outputs, "inout" if self.initial else "out")
         args: list[sim.Arg] = []
         for name, tensor in {**inputs, **outputs}.items():
             if name in self.maps:

@@ -25,11 +25,12 @@ class Faulty:
     says: tuple[str, ...] = ()
     block: int | None = 0
     architecture: int = 80
+    head: str = HEAD
 
     @property
     def text(self) -> str:
         """The whole text of the kernel."""
-        return HEAD + self.body.lstrip("\n") + "}\n"
+        return self.head + self.body.lstrip("\n") + "}\n"
 
     @property
     def line(self) -> int:

@@ -48,6 +48,23 @@ def product_case(m: int, n: int, k: int) -> Case:
     )
 
 
+def wgmma_case(m: int, n: int, k: int) -> Case:
+    """Return the case of a product of small integers, bf16 [m, k] by [n, k] transposed: sums are exact."""
+    box = ((64, 64), 128)
+    return Case(
+        entry="product_wgmma",
+        text=text_of("product_wgmma", SIZE_N=n, SIZE_K=k),
+        inputs=lambda: {"a": _integers(1, (m, k)).bfloat16(), "b": _integers(2, (n, k)).bfloat16()},
+        outputs=lambda: {"c": torch.zeros(m, n, dtype=torch.bfloat16)},
+        expected=lambda t: {"c": (t["a"].float() @ t["b"].float().T).bfloat16()},
+        grid=-(-m // 64) * -(-n // 64),
+        block=256,
+        smem=1024 + 5 * 8192,
+        architecture=90,
+        maps={"a": box, "b": box, "c": box},
+    )
+
+
 def _normal(seed: int, shape: tuple[int, ...]) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
@@ -64,6 +81,11 @@ def _attention(t: Tensors, causal: bool) -> Tensors:
     return {"o": (scores.softmax(-1) @ v).bfloat16(), "lse": scores.logsumexp(-1)}
 
 
-HAND_CASES = [attention_case(2, 200, 64, True), attention_case(1, 130, 128, False), product_case(100, 72, 136)]
+HAND_CASES = [
+    attention_case(2, 200, 64, True),
+    attention_case(1, 130, 128, False),
+    product_case(100, 72, 136),
+    wgmma_case(100, 72, 320),
+]
 # One per kernel, for texts that hold them all.
 DISTINCT_HAND_CASES = list({case.entry: case for case in HAND_CASES}.values())

@@ -48,6 +48,11 @@ class Layout:
         return f"smem_desc({address}, {self.leading}, {self.stride}, {self.layout})"
 
 
+_REGISTERS = """    u32 r[4];
+    for (int i = 0; i < 4; ++i) r[i] = u32(ldg(a + ((row + i % 2 * 8) * 16 + column + i / 2 * 8) / 2));
+"""
+
+
 def product_case(name: str, dtype: torch.dtype, n: int, a: Layout | None, b: Layout) -> Case:
     """Return the case of z = 2 * (A @ B.T) in two instructions; A [64, 16] from registers if `a` is None."""
     kind = {torch.bfloat16: "bf16", torch.float16: "f16"}[dtype]
@@ -59,9 +64,7 @@ def product_case(name: str, dtype: torch.dtype, n: int, a: Layout | None, b: Lay
     body = f"""    KG_SMEM(smem);
     const int row = tid / 32 * 16 + tid % 32 / 4, column = tid % 4 * 2;
     for (int i = tid; i < {OPERAND_BYTES // 2}; i += 128) sts<i32>(smem + 4 * i, ldg(image + i));
-    u32 r[4];
-    for (int i = 0; i < 4; ++i) r[i] = u32(ldg(a + ((row + i % 2 * 8) * 16 + column + i / 2 * 8) / 2));
-    fence_proxy_async();
+{_REGISTERS if a is None else ""}    fence_proxy_async();
     sync_threads();
     float d[{n // 2}];
     for (int i = 0; i < {n // 2}; ++i) d[i] = 99;

@@ -18,6 +18,8 @@ from kgen import resources
 from .case import Case
 from .faulty import FAULTY
 from .faulty_async import ASYNC
+from .faulty_barriers import BARRIERS
+from .faulty_hopper import HOPPER
 from .hand_kernels import DISTINCT_HAND_CASES as HAND_CASES
 from .primitives import CASES
 
@@ -28,7 +30,9 @@ INCLUDE = resources.path("templates") / "cuda"
 def all_kernels(architecture: str) -> str:
     """Return one text with every test kernel that is meant for a GPU (GNU assembler syntax is the simulator's only)."""
     version = int(architecture[3:5])
-    faulty = [c.text for c in [*FAULTY, *ASYNC] if "asm" not in c.text and c.architecture <= version]
+    faulty = [
+        c.text for c in [*FAULTY, *ASYNC, *BARRIERS, *HOPPER] if "asm" not in c.text and c.architecture <= version
+    ]
     renamed = [text.replace("faulty(", f"faulty{i}(") for i, text in enumerate(faulty)]
     cases = [case.text for case in CASES if case.architecture <= version]
     return "\n".join([*cases, *renamed, *(isolated(case.text, i) for i, case in enumerate(hand_cases(version)))])

@@ -12,11 +12,17 @@ import torch
 from kgen import sim
 
 from .case import Case, mismatch
-from .hand_kernels import attention_case, product_case
+from .hand_kernels import attention_case, product_case, wgmma_case
 from .test_sim_primitives import simulate
 
-SYNCHRONISATION = re.compile(r"\b(sync_threads|cp_async_commit|cp_async_wait<\d>)\(\);")
+SYNCHRONISATION = re.compile(
+    r"\b(sync_threads|bar_sync|cp_async_commit|cp_async_wait<\d>|mbar_init|mbar_wait|mbar_arrive|mbar_arrive_tx|"
+    r"fence_mbar_init|fence_proxy_async|wgmma_fence|wgmma_commit|wgmma_wait<\d>|tma_commit|tma_wait_read<\d>)\([^;]*\);"
+)
 ATTENTION, PRODUCT = attention_case(1, 200, 64, False), product_case(100, 72, 136)
+WGMMA = wgmma_case(100, 72, 320)
+KERNELS = [ATTENTION, PRODUCT, WGMMA]
+FOUND = {"race", "uninitialised", "deadlock", "barrier", "missing_fence", "in_flight"}
 
 
 def check(case: Case, cache_dir: Path, options: sim.Options | None = None) -> sim.Report:
@@ -38,7 +44,18 @@ def test_product(shape: tuple[int, int, int], cache_dir: Path) -> None:
     check(product_case(*shape), cache_dir)
 
 
-@pytest.mark.parametrize("case", [ATTENTION, PRODUCT], ids=lambda case: case.entry)
+@pytest.mark.parametrize("shape", [(64, 64, 64), (65, 8, 72), (1, 136, 320)])
+def test_wgmma(shape: tuple[int, int, int], cache_dir: Path) -> None:
+    report = check(wgmma_case(*shape), cache_dir)
+    m, n, k = shape
+    blocks, steps = -(-m // 64) * -(-n // 64), -(-k // 64)
+    instructions = report.counters.instructions
+    assert instructions["wgmma"] == blocks * steps * 4 * 4  # 4 warps, 4 steps of 16
+    assert (instructions["tma_load"], instructions["tma_store"]) == (2 * blocks * steps, blocks)
+    assert report.counters.bank_conflicts == 0
+
+
+@pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.entry)
 def test_late_completion_and_random_order_change_nothing(case: Case, cache_dir: Path) -> None:
     results = []
     for seed in (None, 1, 2, 3):
@@ -49,7 +66,7 @@ def test_late_completion_and_random_order_change_nothing(case: Case, cache_dir: 
 
 
 def deletions() -> list[tuple[Case, int]]:
-    return [(case, i) for case in (ATTENTION, PRODUCT) for i in range(len(SYNCHRONISATION.findall(case.text)))]
+    return [(case, i) for case in KERNELS for i in range(len(SYNCHRONISATION.findall(case.text)))]
 
 
 @pytest.mark.parametrize(("case", "which"), deletions(), ids=lambda value: getattr(value, "entry", str(value)))
@@ -59,7 +76,7 @@ def test_a_lost_call_is_found(case: Case, which: int, cache_dir: Path) -> None:
     kernel = sim.compile(text, case.entry, cache_dir=cache_dir)
     args = case.arguments(case.inputs(), case.outputs())
     report = sim.launch(kernel, case.grid, case.block, case.smem, args)
-    assert {fault.kind for fault in report.faults} <= {"race", "uninitialised"} and not report.ok
+    assert {fault.kind for fault in report.faults} <= FOUND and not report.ok
 
 
 def test_attention_is_fast_and_counted(cache_dir: Path) -> None:

@@ -34,7 +34,9 @@ def _call(name: str, first: str, second: str, at: tuple[int, ...]) -> str:
     return f"{name}_{len(at)}d({first}, {second}" + "".join(f", {i}" for i in reversed(at)) + ");"
 
 
-def load_case(shape: tuple[int, ...], box: tuple[int, ...], at: tuple[int, ...], swizzle: int, dtype: torch.dtype) -> Case:
+def load_case(
+    shape: tuple[int, ...], box: tuple[int, ...], at: tuple[int, ...], swizzle: int, dtype: torch.dtype
+) -> Case:
     """Return the case of one loaded tile, whose whole image is compared."""
     rows = torch.Size(box[:-1]).numel()
     item = dtype.itemsize
@@ -89,7 +91,7 @@ def store_case(shape: tuple[int, ...], box: tuple[int, ...], at: tuple[int, ...]
     return Case(
         entry=name,
         text=kernel("KG_TENSOR_MAP(y), float* z", body, name),
-        inputs=lambda: {},
+        inputs=dict,
         outputs=lambda: {"y": torch.full(shape, 5.0), "z": torch.zeros(64)},
         expected=lambda t: {"y": _stored(shape, box, at), "z": torch.zeros(64)},
         smem=-(-rows * pitch // 1024) * 1024,
@@ -123,5 +125,3 @@ TILE_CASES = [
     store_case((3, 20, 16), (2, 16, 16), (1, 8, 0), 64),
     store_case((2, 2, 5, 12), (1, 2, 4, 8), (1, 1, 2, 8), 0),
 ]
-
-
