@@ -61,12 +61,13 @@ def launch(
     *,
     sanitize: bool = False,
     seed: int | None = None,
+    lazy: bool = False,
 ) -> sim.Report:
     """Compile and run a text of `kernel`. `values` are sizes and parameters by name."""
     compiled = sim.compile(text, kernel.name, cache_dir=cache, sanitize=sanitize)
     args = [_argument(kernel, a, tensors, values) for a in kernel.args]
     blocks = grid_size(kernel, values)
-    return sim.launch(compiled, blocks, made.threads, made.smem_bytes, args, options=sim.Options(seed=seed))
+    return sim.launch(compiled, blocks, made.threads, made.smem_bytes, args, options=sim.Options(seed=seed, lazy=lazy))
 
 
 def _argument(kernel: Kernel, arg: Arg, tensors: Mapping[str, torch.Tensor], values: Values) -> sim.Arg:

@@ -17,8 +17,8 @@ DEPTH = 16  # of one product
 EIGHT = 8  # rows of a matrix that ldmatrix loads; its columns too
 
 SWIZZLE = """
-// Place of a byte in a tile with rows of PITCH bytes. The 16-byte chunks of a row are permuted by the row's number, so
-// that the same chunk of eight rows that follow each other lies in different banks.
+// Place of a byte in a tile with rows of PITCH bytes. The 16-byte chunks of a row are permuted by the row's
+// number, so that the same chunk of eight rows that follow each other lies in different banks.
 template <int PITCH>
 KG_DEVICE constexpr u32 swizzled(u32 row, u32 byte) {
     constexpr u32 chunks = PITCH / 16;

@@ -9,8 +9,8 @@ from kgen.emit.cuda_scope import Context, indented
 from kgen.schedule_steps import Ring, SharedTile, Stage, Walk
 
 COPY_HEAD = """
-// Copies the first `valid` of N elements at p to shared address a, zeros after them. Whole pieces and pieces of nothing
-// are asynchronous.
+// Copies the first `valid` of N elements at p to shared address a, zeros after them. Whole pieces and pieces
+// of nothing are asynchronous.
 template <int N, class T>
 KG_DEVICE void copy_head(u32 a, const T* p, int valid) {
     if (valid >= N || valid <= 0) return copy_async<N>(a, p, valid > 0);
@@ -20,7 +20,7 @@ KG_DEVICE void copy_head(u32 a, const T* p, int valid) {
 }"""
 
 COPY_ASYNC = """
-// Copies N elements at p to shared address a, zeros if not pred; done when the copies' group has been waited for.
+// Copies N elements at p to shared address a, zeros if not pred; done when its group has been waited for.
 template <int N, class T>
 KG_DEVICE void copy_async(u32 a, const T* p, bool pred = true) {
     if constexpr (N * sizeof(T) == 16) cp_async16(a, p, pred);
