@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kgen import syntax as s
 from kgen.errors import fail, nearest
 from kgen.functions import table
-from kgen.resolve_constants import ROWS, Number
+from kgen.resolve_constants import Number, applied
 from kgen.types import DTYPES, DType
 
 _NUMERIC = ("lt", "le", "gt", "ge", "add", "sub", "mul", "div", "floordiv", "mod", "neg")
@@ -46,8 +46,7 @@ def _value(node: s.Node, facts: Facts) -> Known:
                 raise fail(node.span, "a dtype is compared with a number")
             if fn in ("and", "or", "not") and not all(isinstance(v, bool) for v in values):
                 raise fail(node.span, f"'{fn}' needs conditions")
-            result: Known = ROWS[fn](*values)
-            return result
+            return applied(fn, values, node.span)
     raise fail(node.span, "a case compares static sizes, dtypes and static params")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,12 +14,13 @@ from ruamel.yaml import YAML
 from kgen.types import BOOL, F32, F64, DType, compute_dtype, promote
 
 LANGUAGES = ("torch", "triton", "cuda")
+HOST = "python"  # the language of sizes, defaults and checks; a row may lack it
 ATOM = 100  # precedence of names, literals and call forms
 
 
 @dataclass(frozen=True)
 class Function:
-    """One row. `forms[language]` is a form, or a mapping from class ("f32", "f64", "float", "int", "bool") to a form."""
+    """One row. `forms[language]` is a form, or a mapping from class (f32, f64, float, int, bool) to a form."""
 
     name: str
     args: int
@@ -25,7 +28,6 @@ class Function:
     operator: str | None
     internal: bool
     assoc: str
-    error: float
     precs: dict[str, int]
     forms: dict[str, str | dict[str, str]]
 
@@ -59,10 +61,13 @@ def _row(name: str, raw: dict[str, Any]) -> Function:
         operator=raw.get("operator"),
         internal=raw.get("internal", False),
         assoc=raw.get("assoc", "left"),
-        error=raw.get("error", 0),
-        precs=dict(prec) if isinstance(prec, dict) else dict.fromkeys(LANGUAGES, prec),
-        forms={lang: raw[lang] if isinstance(raw[lang], str) else dict(raw[lang]) for lang in LANGUAGES},
+        precs=dict(prec) if isinstance(prec, dict) else dict.fromkeys((*LANGUAGES, HOST), prec),
+        forms={lang: _form(raw[lang]) for lang in (*LANGUAGES, *([HOST] if HOST in raw else []))},
     )
+
+
+def _form(raw: str | dict[str, str]) -> str | dict[str, str]:
+    return raw if isinstance(raw, str) else dict(raw)
 
 
 @cache
@@ -70,6 +75,18 @@ def table() -> dict[str, Function]:
     """Return all rows by name."""
     text = (Path(__file__).parent / "functions.yaml").read_text()
     return {name: _row(name, raw) for name, raw in YAML(typ="safe").load(text).items()}
+
+
+@cache
+def host_function(name: str) -> Callable[..., Any] | None:
+    """Return the Python function that a row's form for the host makes of numbers, None if the row has no such form."""
+    row = table()[name]
+    if HOST not in row.forms:
+        return None
+    names = "abcdefgh"[: row.args]
+    body = str(row.forms[HOST]).format(*(f"({n})" for n in names))
+    function: Callable[..., Any] = eval(f"lambda {', '.join(names)}: {body}", {"math": math})
+    return function
 
 
 def argument_dtypes(fn: Function, given: tuple[DType, ...]) -> tuple[DType, ...]:

@@ -2,51 +2,16 @@
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from kgen.errors import fail
+from kgen.functions import host_function
 from kgen.math import Math
+from kgen.source import Span
 from kgen.terms import Apply, Cast, Const, Expr, Param, Size
 
-ROWS: dict[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "div": operator.truediv,
-    "floordiv": operator.floordiv,
-    "mod": operator.mod,
-    "neg": operator.neg,
-    "abs": abs,
-    "pow": operator.pow,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "and": lambda a, b: a and b,
-    "or": lambda a, b: a or b,
-    "not": operator.not_,
-    "shl": operator.lshift,
-    "shr": operator.rshift,
-    "bitand": operator.and_,
-    "bitor": operator.or_,
-    "bitxor": operator.xor,
-    "maximum": max,
-    "minimum": min,
-    "where": lambda c, a, b: a if c else b,
-    **{
-        n: getattr(math, n)
-        for n in ("sqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "floor", "ceil", "isnan")
-    },
-    "rsqrt": lambda x: 1 / math.sqrt(x),
-    "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
-    "fma": lambda a, b, c: a * b + c,
-}
 Number = int | float | bool
 
 
@@ -63,16 +28,32 @@ def evaluate(e: Expr, values: Mapping[str, Number]) -> Number | None:
         case Cast(arg=arg, dtype=dtype):
             inner = evaluate(arg, values)
             return None if inner is None else float(inner) if dtype.is_float else int(inner)
+        case Apply(fn="where", args=(c, a, b)):
+            chosen = evaluate(c, values)
+            return None if chosen is None else evaluate(a if chosen else b, values)
         case Apply(fn=fn, args=args):
             found = [evaluate(a, values) for a in args]
             if any(v is None for v in found):
                 return None
-            try:
-                result: Number = ROWS[fn](*found)
-            except (ArithmeticError, ValueError) as error:
-                raise fail(e.span, f"this has no value: {error}") from None
-            return result
+            return applied(fn, found, e.span)
     raise TypeError(f"no expression over sizes: {e}")
+
+
+def applied(fn: str, args: Sequence[Any], span: Span | None) -> Number:
+    """Return row `fn` of the function table applied to numbers (or, by `==` and `!=`, to anything); raise SpecError."""
+    function = host_function(fn)
+    if function is None:
+        raise fail(span, *no_host_form(fn))
+    try:
+        result: Number = function(*args)
+    except (ArithmeticError, ValueError) as error:
+        raise fail(span, f"this has no value: {error}") from None
+    return result
+
+
+def no_host_form(fn: str) -> tuple[str, str]:
+    """Return the message and hint for a function that only kernels can compute."""
+    return f"'{fn}' has no value here: only kernels compute it", f"add a python form to '{fn}' in functions.yaml"
 
 
 def static_values(math: Math, sizes: Mapping[str, int]) -> dict[str, Number]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from kgen import syntax as s
 from kgen.errors import fail, nearest
-from kgen.functions import table
+from kgen.functions import HOST, table
 from kgen.parse import MAX_DEPTH
+from kgen.resolve_constants import no_host_form
 from kgen.resolve_reduce import chosen, masked
 from kgen.resolve_scope import Scope, silent
 from kgen.resolve_types import Value, apply, computed, convert, literal
@@ -131,6 +132,8 @@ class Resolver:
         row = table().get(fn)
         if row is None or row.operator or row.internal:
             raise self._no_function(node)
+        if self.sizes_only and HOST not in row.forms:
+            raise fail(node.span, *no_host_form(fn))
         return apply(fn, tuple(self.value(a) for a in node.args), node.span)
 
     def _no_function(self, node: s.Call) -> Exception:

@@ -45,6 +45,16 @@ def power(x, y):
     signed = tl.where(tl.floor(y) != y, float("nan"), tl.where(odd, -size, size))
     return tl.where(x < 0, signed, size)
 ''',
+    "tanh": '''@triton.jit
+def tanh(x):
+    """tanh(x): near 0, where the quotient of exponentials cancels, by the continued fraction up to 13."""
+    a, s = tl.abs(x), x * x
+    top = 135135 + s * (17325 + s * (378 + s))
+    near = a * top / (135135 + s * (62370 + s * (3150 + s * 28)))
+    e = tl.exp(-2 * a)
+    size = tl.where(a < 0.4, near, (1 - e) / (1 + e))
+    return tl.where(x < 0, -size, size)
+''',
 }
 
 
