@@ -87,11 +87,11 @@ class Steps:
             weight = values.bind(Apply(weight.dtype, "where", (step.mask, weight, Const(weight.dtype, 0.0))), "weight")
         mine = None if state is None else state[c.var]
         if mine is not None:
-            with values.statement(None, "rescale"):
+            with values.statement(self.naming.users.get(c.var), "rescale"):
                 scaled = Apply(mine.dtype, "mul", (get(mine), _as(step.need("rescale"), mine.dtype)))
                 values.scopes.emit(values.scopes.top, Assign(values.label(), mine, scaled))
         others = tuple(_as(p, c.var.dtype) for p in factors(c.expr) if p != Const(c.expr.dtype, 1.0))
-        with values.statement(None, "carry"):
+        with values.statement(self.naming.users.get(c.var), "carry"):
             wish = self.naming.state(f, c.var)
             summand = Summand((weight, *others), f.axes, step.mask, guard, wish, weight, c.cast)
             return sum_into(values, summand, mine)

@@ -19,7 +19,6 @@ from kgen.ops.key import Key, bucket, memory_key
 from kgen.ops.simulated import SimulatedBackend
 from kgen.pipeline import Target
 from kgen.resolve import resolve
-from kgen.resolve_constants import static_values
 from kgen.resolve_variants import Variant
 from kgen.sim import Report
 from kgen.spec import Spec
@@ -84,7 +83,13 @@ class CpuSubject:
         """Return the axes held whole whose extent a call brings."""
         math, v = self.math, self.variant
         config = configure(
-            math, self.spec, backend=self.target.backend, arch=self.target.arch, dtypes=v.dtypes, sizes=v.sizes, params=v.params
+            math,
+            self.spec,
+            backend=self.target.backend,
+            arch=self.target.arch,
+            dtypes=v.dtypes,
+            sizes=v.sizes,
+            params=v.params,
         )
         full = {a for c in (config, *config.kernels.values()) for a, x in c.axes.items() if x.tile == "full"}
         return [a for a in math.axes if a in full]
