@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from kgen.folded import Fold, Folded
 from kgen.configure import Config
 from kgen.emit.dump import dump_expr, dump_math, dump_program
 from kgen.errors import KgenError, nearest
+from kgen.folded import Fold, Folded
 from kgen.generate import Emitted, generate
 from kgen.pipeline import Target
 from kgen.schedule_show import layout_lines
