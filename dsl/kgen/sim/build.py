@@ -72,8 +72,9 @@ def compile(
     """
     cache_dir = cache_dir.resolve()  # g++ runs elsewhere
     runtime = build_runtime(cache_dir, progress)
-    folders = (resources.path("templates") / "cuda", RUNTIME, *(folder.resolve() for folder in include_dirs))
+    folders = (_vocabulary(), RUNTIME, *(folder.resolve() for folder in include_dirs))
     flags = [*_COMMON, *_target_flags(), *_KERNEL, *_WARNINGS, *(_SANITIZE if sanitize else ())]
+    precompiled = _precompiled_header(cache_dir, flags)
     flags += [f"-D{name}={value}" for name, value in (defines or {}).items()]
     flags += [f"-I{folder}" for folder in folders]
     source = text + _TRAMPOLINE.format(entry=entry)
@@ -83,8 +84,25 @@ def compile(
         path = cache_dir / f"{stem}.cu"
         _write(path, source)
         # Paths of the linker come after the text, and "-x none" ends its language.
-        _gxx([*flags, str(path), "-x", "none", str(runtime), "-Wl,-rpath,$ORIGIN"], library)
+        _gxx([f"-I{precompiled}", *flags, str(path), "-x", "none", str(runtime), "-Wl,-rpath,$ORIGIN"], library)
     return SimKernel(entry, text, library, runtime)
+
+
+def _vocabulary() -> Path:
+    return resources.path("templates") / "cuda"
+
+
+def _precompiled_header(cache_dir: Path, flags: Sequence[str]) -> Path:
+    """Return a folder in which g++ finds kgen.cuh precompiled; reading it as text is most of a kernel's compilation."""
+    folders = (_vocabulary(), RUNTIME)
+    arguments = [*flags, *(f"-I{folder}" for folder in folders)]
+    folder = cache_dir / f"header-{_digest(arguments, _files(folders))}"
+    header = folder / "kgen.cuh.gch"
+    with FileLock(cache_dir / "runtime.lock"):
+        if not header.exists():
+            folder.mkdir(exist_ok=True)
+            _gxx([*arguments, "-x", "c++-header", str(_vocabulary() / "kgen.cuh")], header)
+    return folder
 
 
 def build_runtime(cache_dir: Path, progress: Progress | None = None) -> Path:
