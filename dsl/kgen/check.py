@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kgen.ir import Assign, Combine, Dot, Init, Kernel, Loop, Op, Program, Store, TileReduce
-from kgen.ir_walk import expressions, reads, writes
-from kgen.terms import Expr, Load, Pos, Reduce, Ref, Start, Var, free_axes, walk
+from kgen.ir import Assign, Combine, Dot, Init, Kernel, LoadTile, Loop, Op, Program, Store, TileReduce
+from kgen.ir_walk import expressions, ops, reads, writes
+from kgen.terms import Expr, Load, Param, Pos, Reduce, Ref, Size, Start, Var, free_axes, walk
 from kgen.types import BOOL
 
 
@@ -26,7 +26,16 @@ class _Check:
         self.state: set[Var] = set()
 
     def run(self) -> None:
+        self.arguments()
         self.body(self.kernel.body, set(), frozenset(g.name for g in self.kernel.grid))
+
+    def arguments(self) -> None:
+        """Every size, param and buffer that the kernel reads is an argument or a constant."""
+        kernel = self.kernel
+        given = {a.name for a in kernel.args} | kernel.constants.keys()
+        exprs = [e for op in ops(kernel.body) for e in expressions(op)] + [g.count for g in kernel.grid]
+        for name in {n.name for e in exprs for n in walk(e) if isinstance(n, Size | Param)} - given:
+            raise InternalError(f"kernel {kernel.name}: {name} is read and is no argument")
 
     def body(self, body: tuple[Op, ...], defined: set[Var], walked: frozenset[str]) -> None:
         for op in body:
@@ -64,7 +73,13 @@ class _Check:
     def shape(self, op: Op) -> None:
         tile = self.kernel.tile_axes
         match op:
-            case Store(index=index, value=value, where=where):
+            case LoadTile(dst=dst, buffer=buffer, index=index):
+                self.access(op, buffer, index)
+                self.require(dst.dtype == self.kernel.buffers[buffer].dtype, op, "loaded type differs")
+                covered = frozenset().union(*(free_axes(e) for e in expressions(op))) & tile.keys()
+                self.require(covered <= set(dst.axes), op, "the value lacks axes")
+            case Store(buffer=buffer, index=index, value=value, where=where):
+                self.access(op, buffer, index)
                 covered = frozenset().union(*(free_axes(i) for i in index)) & tile.keys()
                 self.require(free_axes(value) & tile.keys() <= covered, op, "the value has axes its index lacks")
                 self.require(value.dtype == self.kernel.buffers[op.buffer].dtype, op, "stored type differs")
@@ -84,6 +99,10 @@ class _Check:
                     for v in writes(op):
                         extra = free_axes(e) & tile.keys() - set(v.axes)
                         self.require(not extra, op, f"{v.name} lacks axes {sorted(extra)}")
+
+    def access(self, op: Op, buffer: str, index: tuple[Expr, ...]) -> None:
+        self.require(buffer in self.kernel.buffers, op, "no such buffer")
+        self.require(len(index) == len(self.kernel.buffers[buffer].dims), op, "an index for each dim is needed")
 
     def require(self, ok: bool, op: Op, message: str) -> None:
         if not ok:

@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from kgen import accumulators
 from kgen.accumulate import accumulate
 from kgen.check import check
+from kgen.check_access import check_access, check_loops
 from kgen.configure import Config, configure
+from kgen.configure_triton import check_elements, check_tiles
 from kgen.cut import Piece, cut_math
 from kgen.folded import Folded
 from kgen.ir import Kernel, Program
@@ -32,6 +34,7 @@ from kgen.spec import Spec
 from kgen.specialise import Specialisation, specialise
 from kgen.tile import Part, tile
 from kgen.tile_frame import Frame
+from kgen.tile_serial import serialise
 
 STAGES = ("parse", "resolve", "accumulate", "tile", "mask", "simplify", "schedule", "emit")
 
@@ -61,11 +64,15 @@ def lower(spec: Spec, key: Specialisation, target: Target) -> Lowered:
     math = specialise(resolve(spec, dict(key.dtypes)), key)
     _prove_records(math)
     parts = _parts(spec, math, key, target)
-    frames = [(k, p.frame) for p in parts for k in tile(p)]
-    tiled = _program(math.name, (k for k, _ in frames))
-    masked = _program(math.name, (cut(k, f.valid_facts) for k, f in frames))
-    simplified = (simplify_kernel(k, f.facts) for k, (_, f) in zip(masked.kernels, frames, strict=True))
-    program = _program(math.name, simplified)
+    kernels = [(k, p.frame) for p in parts for k in tile(p)]
+    frames = [f for _, f in kernels]
+    tiled = _program(math.name, (k for k, _ in kernels))
+    masked = _program(math.name, (cut(k, f.valid_facts) for k, f in kernels))
+    program = _program(math.name, map(simplify_kernel, masked.kernels, (f.facts for f in frames)))
+    for kernel, frame in kernels:
+        check_access(kernel, frame)
+    for kernel, frame in zip(masked.kernels, frames, strict=True):
+        check_loops(kernel, frame.facts)
     return Lowered(math, tuple(p.folded for p in parts), parts[-1].frame.config, tiled, masked, program)
 
 
@@ -94,8 +101,10 @@ def _parts(spec: Spec, math: Math, key: Specialisation, target: Target) -> list[
 
 def _part(piece: Piece, config: Config, key: Specialisation, target: Target) -> Part:
     math = piece.math
+    if target.backend == "triton":
+        check_tiles(math, config)
     name = math.name if piece.name == math.name else f"{math.name}_{piece.name}"
-    return Part(name, accumulate(math), Frame(math, key, config, target.backend))
+    return Part(name, *serialise(accumulate(math), Frame(math, key, config, target.backend)))
 
 
 def _prove_records(math: Math) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kgen.folded import Folded
 from kgen.ir import Arg, Buffer, GridAxis, Kernel, LoadTile, Loop, Op, Store
@@ -14,7 +14,6 @@ from kgen.tile_folds import Folds
 from kgen.tile_frame import Frame
 from kgen.tile_names import Names
 from kgen.tile_scope import Scopes
-from kgen.tile_serial import serialise
 from kgen.tile_split import merge_body, partial_body, split_axis, split_frame, workspace
 from kgen.tile_values import Values
 from kgen.types import I32
@@ -31,8 +30,6 @@ class Part:
 
 def tile(part: Part) -> list[Kernel]:
     """Return the kernels of a part in launch order: one, or two where an axis is split."""
-    folded, frame = serialise(part.folded, part.frame)
-    part = Part(part.name, replace(folded, math=frame.math), frame)
     axis = split_axis(part.folded, part.frame)
     if axis is None:
         values = _values(part)

@@ -126,11 +126,23 @@ class Frame:
 
     def in_bounds(self, index: Expr, extent: Expr) -> bool:
         """Is 0 <= index < extent proven for all valid positions?"""
-        if Reach(self.math).inside(index, extent):
+        if (index, extent) not in self._shown:
+            self._shown[index, extent] = self._in_bounds(index, extent)
+        return self._shown[index, extent]
+
+    @cached_property
+    def _shown(self) -> dict[tuple[Expr, Expr], bool]:
+        return {}
+
+    def _in_bounds(self, index: Expr, extent: Expr) -> bool:
+        if self._reach.inside(index, extent):
             return True
-        facts = self.valid_facts
-        zero = Const(I32, 0)
-        return bool(prove(Apply(BOOL, "ge", (index, zero)), facts) and prove(less(index, extent), facts))
+        low = prove(Apply(BOOL, "ge", (index, Const(I32, 0))), self.valid_facts)
+        return bool(low and prove(less(index, extent), self.valid_facts))
+
+    @cached_property
+    def _reach(self) -> Reach:
+        return Reach(self.math)
 
 
 def fold_sizes(e: Expr, sizes: Mapping[str, int]) -> Expr:

@@ -24,8 +24,8 @@ def serialise(folded: Folded, frame: Frame) -> tuple[Folded, Frame]:
     work = _Serial(folded, frame, dict(folded.origin), dict(folded.casts))
     for f in folded.folds:
         work.add(f)
-    found = replace(folded, folds=tuple(work.folds.values()), origin=work.origin, casts=work.casts)
-    return found, work.frame
+    folds = tuple(work.folds.values())
+    return replace(folded, math=work.frame.math, folds=folds, origin=work.origin, casts=work.casts), work.frame
 
 
 @dataclass
