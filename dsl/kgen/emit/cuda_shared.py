@@ -118,7 +118,8 @@ def stage(context: Context, step: Stage, bases: dict[str, str]) -> list[str]:
     turns = _turns(turn, body)
     if turns[0] == "{":  # a single turn: the block is there already
         return ["{", *indented(before), *turns[1:]]
-    return ["{", *indented([*before, *turns]), "}"] if before else turns
+    scoped = before or not turns[0].endswith("{")
+    return ["{", *indented([*before, *turns]), "}"] if scoped else turns
 
 
 def _turns(turn: _Turn, body: list[str]) -> list[str]:
@@ -127,6 +128,8 @@ def _turns(turn: _Turn, body: list[str]) -> list[str]:
     across = context.kernel.tile_axes[step.across].size if step.across != step.along else 1
     in_row, threads = size // step.run, context.map.threads
     count = in_row * across
+    if across > 1 and threads % in_row == 0 and count % threads == 0 and count > threads:
+        return _row_turns(turn, in_row, body)
     places = []
     if step.across != step.along:
         places.append(f"const int {turn.offset_names[step.across]} = turn / {in_row};")
@@ -141,6 +144,23 @@ def _turns(turn: _Turn, body: list[str]) -> list[str]:
         places.insert(0, "const int turn = first + threadIdx.x;")
         return unrolled("first", count, [*places, *body], threads)
     return [head, *indented([*places, *body]), "}"]
+
+
+def _row_turns(turn: _Turn, in_row: int, body: list[str]) -> list[str]:
+    """All threads together make whole rows, so that a thread's place in its row never changes."""
+    step, context = turn.step, turn.context
+    rows, size = context.map.threads // in_row, context.kernel.tile_axes[step.across].size
+    along, across = turn.offset_names[step.along], turn.offset_names[step.across]
+    lane = "threadIdx.x" if in_row == context.map.threads else f"threadIdx.x % {in_row}"
+    scale = f" * {step.run}" if step.run > 1 else ""
+    row = f" + threadIdx.x / {in_row}" if rows > 1 else ""
+    unroll = "KG_UNROLL " if step.copied or size // rows <= MAX_UNROLLED else ""
+    return [
+        f"const int {along} = {lane}{scale};",
+        f"{unroll}for (int first = 0; first < {size}; first += {rows}) {{",
+        *indented([f"const int {across} = first{row};", *body]),
+        "}",
+    ]
 
 
 def _turn_copy(turn: _Turn, form: Form, at: str, base: str) -> list[str]:
