@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -32,6 +33,14 @@ def attention_case(heads: int, length: int, width: int, causal: bool, name: str 
         smem=5 * tile,
         tolerance=0.02,
     )
+
+
+def attention_wgmma_case(heads: int, length: int, width: int, causal: bool) -> Case:
+    """Return the same by TMA and wgmma, 128 queries per block."""
+    case = attention_case(heads, length, width, causal, "attention_wgmma")
+    blocks, stage = -(-length // 128), 2 * 64 * width * 2
+    maps = dict.fromkeys("qkv", ((1, 64, 64), 128))
+    return dataclasses.replace(case, grid=heads * blocks, block=384, smem=1024 + 3 * stage, architecture=90, maps=maps)
 
 
 def product_case(m: int, n: int, k: int) -> Case:
@@ -86,6 +95,8 @@ HAND_CASES = [
     attention_case(1, 130, 128, False),
     product_case(100, 72, 136),
     wgmma_case(100, 72, 320),
+    attention_wgmma_case(2, 200, 64, True),
+    attention_wgmma_case(1, 130, 128, False),
 ]
 # One per kernel, for texts that hold them all.
 DISTINCT_HAND_CASES = list({case.entry: case for case in HAND_CASES}.values())

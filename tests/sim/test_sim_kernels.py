@@ -12,7 +12,7 @@ import torch
 from kgen import sim
 
 from .case import Case, mismatch
-from .hand_kernels import attention_case, product_case, wgmma_case
+from .hand_kernels import attention_case, attention_wgmma_case, product_case, wgmma_case
 from .test_sim_primitives import simulate
 
 SYNCHRONISATION = re.compile(
@@ -21,7 +21,8 @@ SYNCHRONISATION = re.compile(
 )
 ATTENTION, PRODUCT = attention_case(1, 200, 64, False), product_case(100, 72, 136)
 WGMMA = wgmma_case(100, 72, 320)
-KERNELS = [ATTENTION, PRODUCT, WGMMA]
+ATTENTION_WGMMA = attention_wgmma_case(1, 200, 64, False)
+KERNELS = [ATTENTION, PRODUCT, WGMMA, ATTENTION_WGMMA]
 FOUND = {"race", "uninitialised", "deadlock", "barrier", "missing_fence", "in_flight"}
 
 
@@ -37,6 +38,14 @@ def check(case: Case, cache_dir: Path, options: sim.Options | None = None) -> si
 @pytest.mark.parametrize("length", [1, 63, 129])
 def test_attention(length: int, causal: bool, width: int, cache_dir: Path) -> None:
     check(attention_case(2, length, width, causal), cache_dir)
+
+
+@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("length", [1, 127, 193])
+def test_attention_by_wgmma(length: int, causal: bool, width: int, cache_dir: Path) -> None:
+    report = check(attention_wgmma_case(2, length, width, causal), cache_dir)
+    assert report.counters.bank_conflicts == 0
 
 
 @pytest.mark.parametrize("shape", [(64, 64, 64), (65, 8, 8), (1, 136, 40)])
