@@ -87,7 +87,7 @@ class _Kernel:
                 return "dot", into, self.var(a), self.var(b), self.names[k], precision
             case TileReduce(op=name, src=src, axis=axis):
                 return "reduce", name, self.expr(src), self.names[axis]
-            case Combine(dsts=dsts, srcs=srcs, axis=axis, states=states):
+            case Combine(srcs=srcs, axis=axis, states=states):
                 return "combine", tuple(map(self.expr, srcs)), self.names[axis], states
             case Loop(axis=axis, tile=tile, segments=segments):
                 parts = tuple((self.expr(s.lo), self.expr(s.hi), s.kind, self.body(s.body)) for s in segments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from record_specs import USES, spec_of
 
 from accumulator_mutants import Mutant, mutants
 from kgen import accumulators, pipeline
@@ -14,49 +15,14 @@ from kgen.generate import generate
 from kgen.ops.key import Key
 from kgen.pipeline import Target
 from kgen.resolve import resolve
-from kgen.spec import load
 
 RECORDS = load_records()
-AXES = "axes: {m: {extent: M, tile: 16}, n: {extent: N, tile: 16, stream: true, split: {count: 3}}, e: {extent: E, in: [16]}}\n"
-TENSORS = (
-    "tensors: {x: {dims: [m, n], dtype: f32}, v: {dims: [n, e], dtype: f32}, sink: {dims: [m], dtype: f32}, OUT}\n"
-)
-SOFTMAX = {
-    "o": ("[m, e]", "f32", "sum[n](softmax[n](x[m, n]) * v[n, e])"),
-    "l": ("[m]", "f32", "logsumexp[n](x[m, n])"),
-    "t": ("[m]", "f32", "max[n](x[m, n])"),
-}
-USES = {
-    "online_softmax": (SOFTMAX, "{softmax: online_softmax, logsumexp: online_softmax, max: online_softmax}"),
-    "online_softmax_sink": (
-        {"o": SOFTMAX["o"], "l": SOFTMAX["l"]},
-        '{softmax: {use: online_softmax_sink, sink: "sink[m]"}, logsumexp: {use: online_softmax_sink, sink: "sink[m]"}}',
-    ),
-    "welford": (
-        {"a": ("[m]", "f32", "mean[n](x[m, n])"), "b": ("[m]", "f32", "var[n](x[m, n])")},
-        "{mean: welford, var: welford}",
-    ),
-    "argmax": ({"i": ("[m]", "i64", "argmax[n](x[m, n])"), "t": ("[m]", "f32", "max[n](x[m, n])")}, "{max: argmax}"),
-    "any": ({"b": ("[m]", "bool", "any[n](x[m, n] > 1)")}, "{any: any}"),
-    "all": ({"b": ("[m]", "bool", "all[n](x[m, n] > 1)")}, "{all: all}"),
-} | {
-    name: ({"y": ("[m]", "f32", f"{name}[n](x[m, n])")}, f"{{{name}: {name}}}")
-    for name in ("sum", "mean", "max", "min")
-}
 HELD_BY_PROOF = ("direct", "lift")  # the oracle's formula; the element's state, which an `update` stands for
 
 
 def text_of(name: str) -> str:
     """Return the Triton text of a kernel that uses all results of a record, split so that states are merged."""
-    outputs, chosen = USES[name]
-    tensors = ", ".join(f"{t}: {{dims: {dims}, dtype: {dtype}, out: true}}" for t, (dims, dtype, _) in outputs.items())
-    lines = [f"  {t}{dims} = {e}" for t, (dims, _, e) in outputs.items()]
-    used = "".join(lines)
-    inputs = TENSORS if "sink" in name else TENSORS.replace("sink: {dims: [m], dtype: f32}, ", "")
-    inputs = inputs if "v[n, e]" in used else inputs.replace("v: {dims: [n, e], dtype: f32}, ", "")
-    axes = AXES if "v[n, e]" in used else AXES.replace(", e: {extent: E, in: [16]}", "")
-    compute = "compute: |\n" + "\n".join(lines) + "\n"
-    spec = load(f"kernel: reach\n{axes}{inputs.replace('OUT', tensors)}{compute}accumulate: {chosen}\n")
+    spec = spec_of(name, 3)
     math = resolve(spec, {})
     sizes = (("E", 16),) if "E" in math.sizes else ()
     units = tuple((t, len(x.dims) - 1 if x.dims else None) for t, x in math.tensors.items())
