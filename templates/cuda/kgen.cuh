@@ -10,6 +10,7 @@
 //                atomic_add (f32, i32, i64)  atomic_max  atomic_min (f32, i32)
 //   shared       lds<T>(a)  sts<T>(a, v)  lds_vec<T, N>(a)  sts_vec(a, v)      a: 32-bit shared address in bytes
 //   copies       cp_async4(a, p, pred)  cp_async8  cp_async16: 4, 8, 16 bytes from p to shared address a, zeros if not pred
+//                cp_async16_head(a, p, bytes): 16 bytes, of which the first `bytes` (0 if negative) exist, then zeros
 //                cp_async_commit()  cp_async_wait<N>(): till at most N of this thread's groups are in flight
 //   threads      sync_threads()  sync_warp()  shfl_xor(v, mask)  shfl_down(v, n)  shfl_idx(v, lane)
 //                ballot(pred)  any_sync(pred)  all_sync(pred)                  all 32 lanes must call

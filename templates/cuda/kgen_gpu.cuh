@@ -161,6 +161,10 @@ KG_DEVICE void cp_async16(u32 a, const void* p, bool pred = true) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(a), "l"(p), "r"(pred ? 16 : 0) : "memory");
 }
 
+KG_DEVICE void cp_async16_head(u32 a, const void* p, i32 bytes) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(a), "l"(p), "r"(min(max(bytes, 0), 16)) : "memory");
+}
+
 KG_DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N> KG_DEVICE void cp_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 

@@ -9,10 +9,11 @@ from kgen.emit.cuda_scope import Context, indented
 from kgen.schedule_steps import Ring, SharedTile, Stage, Walk
 
 COPY_HEAD = """
-// Copies the first `valid` of N elements at p to shared address a, zeros after them. Whole pieces and pieces
-// of nothing are asynchronous.
+// Copies the first `valid` of N elements at p to shared address a, zeros after them. Short pieces are whole,
+// nothing, or made at once.
 template <int N, class T>
 KG_DEVICE void copy_head(u32 a, const T* p, int valid) {
+    if constexpr (N * sizeof(T) == 16) return cp_async16_head(a, p, min(valid, N) * int(sizeof(T)));
     if (valid >= N || valid <= 0) return copy_async<N>(a, p, valid > 0);
     vec<T, N> out;
     KG_UNROLL for (int j = 0; j < N; ++j) out[j] = ldg_if(p + j, j < valid);

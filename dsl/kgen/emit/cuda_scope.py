@@ -21,9 +21,9 @@ _VOCABULARY = frozenset(
         r"\w+",
         """ldg ldg_if ldg_vec ldg_vec_if ldg_head stg stg_if stg_vec stg_vec_if stg_head lds sts lds_vec sts_vec vec kg
         u16 u32 u64 f32 f64 sync_threads sync_warp shfl_xor shfl_down shfl_idx ballot any_sync all_sync to_f32 from_f32
-        cp_async4 cp_async8 cp_async16 cp_async_commit cp_async_wait copy_async copy_head swizzled ldmatrix_x4
-        ldmatrix_x4_trans mma_m16n8k16 mma_add pack2 lane convert ex2 lg2 max_nan min_nan max_num min_num ceil_div
-        atomic_add atomic_max atomic_min INF QUIET_NAN NAN
+        cp_async4 cp_async8 cp_async16 cp_async16_head cp_async_commit cp_async_wait copy_async copy_head swizzled
+        ldmatrix_x4 ldmatrix_x4_trans mma_m16n8k16 mma_add pack2 lane convert ex2 lg2 max_nan min_nan max_num min_num
+        ceil_div atomic_add atomic_max atomic_min INF QUIET_NAN NAN
         smem warpSize turn first bit warp item j u exp log sqrt sin cos erf tanh floor ceil fabs fmaf fma pow""",
     )
 )

@@ -9,8 +9,8 @@ namespace {
 
 void execute(Worker& w, const PendingCopy& copy) {
     unsigned char* target = w.shared + (copy.address - shared_base);
-    if (copy.source) std::memcpy(target, copy.source, copy.bytes);
-    else std::memset(target, 0, copy.bytes);
+    if (copy.present) std::memcpy(target, copy.source, copy.present);
+    std::memset(target + copy.present, 0, copy.bytes - copy.present);
 }
 
 u32 copy_stamp(const Worker& w, u32 time) { return make_stamp(Agents{w.threads}.copies(w.self->index), time); }
@@ -24,7 +24,7 @@ bool defer(Worker& w) {
     return !s.random || next_random(s.random) % 2 == 0;
 }
 
-void start_copy(u32 address, const void* p, u32 bytes, u32 line) {
+void start_copy(u32 address, const void* p, u32 bytes, u32 present, u32 line) {
     Worker& w = *worker;
     CopyQueue& queue = w.scheduler->copies[w.self->index];
     ++queue.issued;
@@ -32,7 +32,7 @@ void start_copy(u32 address, const void* p, u32 bytes, u32 line) {
         Actor actor = thread_actor(*w.self, copy_stamp(w, queue.issued), "cp.async");
         note_write(w, actor, address - shared_base, bytes, line);
     }
-    PendingCopy copy = {p, address, bytes, queue.issued};
+    PendingCopy copy = {p, address, bytes, queue.issued, present};
     if (defer(w)) queue.pending.push_back(copy);
     else execute(w, copy);
 }

@@ -34,6 +34,19 @@ KG_DEVICE void check_global(const void* p, Access access, u32 line) {
     if (w.log) log_access(p, access, line, sizeof(T));
 }
 
+// A copy of which only the first `bytes` are read; its address is aligned as the whole piece must be.
+KG_DEVICE void check_head(const void* p, u32 bytes, u32 piece, u32 line) {
+    Worker& w = *worker;
+    u64 address = reinterpret_cast<u64>(p), slot = (address - w.arena) >> w.slot_shift;
+    if (slot >= w.tensors || address % piece != 0) [[unlikely]] bad_global(p, bytes, Access::copy, line);
+    const Allocation& tensor = w.allocations[slot];
+    u64 offset = address - tensor.base;
+    if (offset >= tensor.bytes || bytes > tensor.bytes - offset) [[unlikely]] bad_global(p, bytes, Access::copy, line);
+    w.traffic[slot].loaded += bytes;
+    if (tensor.writer) note_load(tensor, offset, bytes, line);
+    if (w.log) log_access(p, Access::copy, line, piece);
+}
+
 template <class T>
 KG_DEVICE void skip_access(Access access, u32 line) {
     if (worker->log) log_access(nullptr, access, line, sizeof(T));

@@ -56,8 +56,9 @@ struct Launch {
 };
 
 struct PendingCopy {
-    const void* source;  // null: zeros
+    const void* source;
     u32 address, bytes, time;
+    u32 present;  // bytes that come from the source; zeros after them
 };
 
 // The cp.async operations of one thread.
