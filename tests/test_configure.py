@@ -66,7 +66,7 @@ triton: {axes: {n: {tile: 3}}, warps: 8}
 cuda:
   axes: {n: {tile: 4}, k: {tile: 4}}
   threads: 64
-  sm_80: {axes: {k: {tile: 5}}, threads: 96}
+  sm_80: {axes: {k: {tile: 5}}, threads: 128}
   sm_90a: {axes: {k: {tile: 6}}, cases: [{when: T == f32, axes: {k: {tile: 7}}}, {when: D == 64, threads: 256}]}
   cases: [{when: T == f32, threads: 512}]"""
 
@@ -84,7 +84,7 @@ def test_the_first_case_that_holds_is_taken_innermost_level_first() -> None:
     def threads(arch: str, dtype: DType, size: int = 64) -> int | None:
         return config(text_of(LEVELS), arch=arch, dtype=dtype, size=size).threads
 
-    assert threads("sm_80", BF16) == 96
+    assert threads("sm_80", BF16) == 128
     assert threads("sm_80", F32) == 512
     assert threads("sm_90a", BF16) == 256
     assert threads("sm_90a", BF16, 16) == 64
@@ -147,11 +147,12 @@ def test_roles() -> None:
     found = config(text_of("grid: [m, n]"))
     assert found.roles == {"m": "grid", "n": "grid", "k": "stream", "d": "whole"}
     assert found.axes["k"] == AxisConfig(32, True, None)
-    full = config(text_of("axes: {k: {tile: full, stream: false}}"))
-    assert full.roles["k"] == "whole"
+    for override in ("{tile: full}", "{tile: full, stream: false}"):
+        full = config(text_of(f"axes: {{k: {override}}}"))
+        assert full.roles["k"] == "whole" and full.axes["k"] == AxisConfig("full", False, None)
     split = config(text_of("axes: {k: {split: {count: auto}}}"))
     assert split.axes["k"] == AxisConfig(32, True, "auto")
-    assert config(text_of("axes: {k: {stream: false, split: {count: 4}}}")).roles["k"] == "stream"
+    assert config(text_of("axes: {k: {split: {count: 4}}}")).roles["k"] == "stream"
 
 
 def test_the_grid_follows_the_spec_or_the_schedule() -> None:
@@ -170,8 +171,10 @@ def test_a_reduction_over_a_grid_axis_is_refused_with_the_remedies() -> None:
 
 
 def test_tiling_a_static_axis_needs_a_loop() -> None:
-    with pytest.raises(SpecError, match="this reduces over 'd', an axis of the grid"):
-        config(text_of("axes: {d: {tile: 16}}"))
+    text = text_of("axes: {d: {tile: 16}}").replace("sum[d](v[d])", "«sum[d](v[d])»")
+    ((message, hint),) = errors(config, text)
+    assert message == "this reduces over 'd', an axis of the grid: each program would see only its own part"
+    assert hint is not None and hint.startswith("remove the tile of 'd', whose extent is known when compiling")
     assert config(text_of("axes: {d: {tile: 16, stream: true}}")).roles["d"] == "stream"
 
 
@@ -230,6 +233,36 @@ SCHEDULES: list[tuple[str, str, str | None]] = [
     ("axes: {«q»: {tile: 4}}", "unknown axis 'q'", None),
     ("cuda: {axes: {«mm»: {tile: 4}}}", "unknown axis 'mm'", "did you mean 'm'?"),
     ("grid_swizzle: {«mm»: 4}", "unknown axis 'mm'", "did you mean 'm'?"),
+    ("«grid_swizzle»: {n: 4}", "'n' varies fastest in the grid: its programs run together already", "group m"),
+    ("grid: [n, m]\n«grid_swizzle»: {m: 4}", "'m' varies fastest in the grid: its programs run together already", None),
+    (
+        "axes: {k: {tile: full, stream: «true»}}",
+        "'stream' has no effect beside 'tile: full': 'k' is held whole, and not walked",
+        "remove 'stream', or give 'k' a tile such as 64",
+    ),
+    (
+        "axes: {k: {tile: full, «split»: {count: 2}}}",
+        "'split' has no effect beside 'tile: full': 'k' is held whole, and not walked",
+        None,
+    ),
+    (
+        "axes: {k: {tile: full}}\ncuda: {axes: {k: {stream: «true»}}}",
+        "'stream' has no effect beside 'tile: full': 'k' is held whole, and not walked",
+        None,
+    ),
+    (
+        "axes: {k: {stream: «false», split: {count: 4}}}",
+        "'stream: false' has no effect beside 'split': parts are walked",
+        "remove 'stream' or 'split'",
+    ),
+    ("axes: {n: {«split»: {count: 4}}}", "nothing is reduced over 'n', so 'split' has no effect", "remove 'split'"),
+    ("kernels: {z: {«grid»: [n]}}", "'n' is no axis of the grid", None),
+    (
+        "kernels: {z: {«grid_swizzle»: {m: 4}}}",
+        "'m' varies fastest in the grid: its programs run together already",
+        None,
+    ),
+    ("kernels: {z: {axes: {«n»: {tile: 4}}}}", "the kernel of 'z' has no axis 'n'", "it has d, m"),
     ("«grid»: [m, q]", "unknown axis 'q' in the grid", None),
     ("«grid»: [m, n, m]", "the axis 'm' stands twice in the grid", None),
     ("«grid»: [m, n, k]", "'k' is no axis of the grid", "it is a stream axis"),
@@ -254,6 +287,9 @@ def test_errors_of_schedules(schedule: str, message: str, hint: str | None) -> N
 
 
 def test_other_errors_of_a_schedule() -> None:
+    amd: Callable[[str], Config] = lambda t: config(t, "triton", "gfx942")  # noqa: E731
+    ((message, _),) = errors(amd, text_of("triton: {warps: «32»}"))
+    assert message == "at most 16 warps on gfx942: 64 threads are a warp there, not 32"
     in_triton: Callable[[str], Config] = lambda t: config(t, "triton")  # noqa: E731
     ((message, _),) = errors(in_triton, text_of("triton: {«threads»: 64}"))
     assert message == "'threads' is not a field of triton"
@@ -274,7 +310,10 @@ def test_static_sizes_must_be_choices() -> None:
 
 def test_loops_may_be_ordered() -> None:
     schedule = "loops: [d, k]\naxes: {d: {tile: 16, stream: true}}"
-    assert config(text_of(schedule)).loops == ("d", "k")
+    nested = "y[m, n] = sum[k, d](x[m, k] * w[k, n] * v[d])"
+    assert config(text_of(schedule, compute=nested)).loops == ("d", "k")
+    ((message, _),) = errors(config, text_of(schedule.replace("loops", "«loops»")))
+    assert message == "no loop is inside another here, so 'loops' has no effect"
 
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)

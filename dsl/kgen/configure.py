@@ -7,76 +7,25 @@ newest listed one the target can run), and the first of `cases` that holds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
+from kgen.configure_axis import AxisConfig, structure
+from kgen.configure_config import Config, Materialize
+from kgen.configure_effect import check_effects
 from kgen.configure_levels import BACKENDS, Levels, check_axis_names, levels_for
 from kgen.configure_roles import Role, check_reductions, closure, output_axes, role
 from kgen.configure_target import Target, target_fields
+from kgen.configure_triton import check_warps
 from kgen.configure_when import Facts
 from kgen.errors import KgenError, SpecError, fail, nearest
 from kgen.math import Math, Stmt
-from kgen.resolve_constants import Number, static_values
+from kgen.resolve_constants import Number, evaluate, static_values
 from kgen.spec import Spec
-from kgen.spec_model import MaterializeModel, SplitModel
+from kgen.spec_model import MaterializeModel
 from kgen.types import DTYPES, DType
 
-
-@dataclass(frozen=True)
-class AxisConfig:
-    """Structure of an axis: positions per program or iteration, whether it is a loop, in how many parts it is split."""
-
-    tile: int | Literal["full"] | None
-    stream: bool
-    split: int | Literal["auto"] | None
-
-
-@dataclass(frozen=True)
-class Materialize:
-    """An intermediate that one kernel stores and others load."""
-
-    where: Literal["global"]
-    dtype: DType
-
-
-@dataclass(frozen=True)
-class Config:
-    """All fields for one kernel. `grid` lists the grid axes, the last varying fastest, True: walked from the end.
-
-    `kernels` has a Config for each materialised intermediate and each output with fields of its own; this one is for
-    the other outputs. `threads` is None where the compiler chooses. `notes` say what was asked for and is not done.
-    """
-
-    backend: str
-    arch: str
-    axes: dict[str, AxisConfig]
-    roles: dict[str, Role]
-    grid: tuple[tuple[str, bool], ...]
-    grid_swizzle: dict[str, int]
-    loops: tuple[str, ...]
-    target: Target
-    materialize: dict[str, Materialize] = field(default_factory=dict)
-    kernels: dict[str, Config] = field(default_factory=dict)
-
-    @property
-    def skeleton(self) -> str:
-        return self.target.skeleton
-
-    @property
-    def warps(self) -> int:
-        return self.target.warps
-
-    @property
-    def stages(self) -> int:
-        return self.target.stages
-
-    @property
-    def threads(self) -> int | None:
-        return self.target.threads
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self.target.notes
+__all__ = ["AxisConfig", "Config", "Materialize", "Target", "configure"]
 
 
 def configure(
@@ -129,18 +78,9 @@ class _Configure:
         }
         rest = [n for n in outputs if n not in own]
         config = self.one(self.levels, rest, cut, materialize, own)
-        self.check_grid(config)
+        statements = {n: closure(self.math, (n,), cut) for n in own}
+        check_effects(self.levels, config, closure(self.math, rest, cut), statements)
         return config
-
-    def check_grid(self, config: Config) -> None:
-        """Raise SpecError if the grid order names an axis that is in no kernel's grid."""
-        used = {a for c in (config, *config.kernels.values()) for a, _ in c.grid}
-        order, swizzle = self.levels.value("grid"), self.levels.value("grid_swizzle")
-        named = [(a, order[1]) for a, _ in order[0]] if order else []
-        named += [(a, swizzle[1]) for a in swizzle[0]] if swizzle else []
-        for name, place in named:
-            if name not in used:
-                raise fail(place, f"'{name}' is no axis of the grid", f"it is a {config.roles[name]} axis")
 
     def one(
         self,
@@ -152,10 +92,12 @@ class _Configure:
     ) -> Config:
         """Return the configuration of the kernel that produces `roots`."""
         check_axis_names(levels, tuple(self.math.axes))
+        check_warps(levels, self.arch)
         statements = closure(self.math, roots, cut)
-        axes = {name: self.axis(levels, name) for name in self.math.axes}
+        axes = {name: structure(levels, name) for name in self.math.axes}
         roles = {n: role(a.tile, a.stream, a.split, self.math.axes[n].extent, self.known) for n, a in axes.items()}
-        if found := check_reductions(roles, statements):
+        static = {n for n, a in self.math.axes.items() if evaluate(a.extent, self.known) is not None}
+        if found := check_reductions(roles, static, statements):
             raise SpecError(found)
         grid = self.grid(
             levels, [a for a in self.math.axes if roles[a] == "grid" and a in output_axes(statements, roots)]
@@ -171,16 +113,6 @@ class _Configure:
             target=target_fields(levels, self.backend),
             materialize=materialize or {},
             kernels=kernels or {},
-        )
-
-    def axis(self, levels: Levels, name: str) -> AxisConfig:
-        own = self.spec.model.axes[name]
-        tile, stream, split = (levels.axis(name, key) for key in ("tile", "stream", "split"))
-        parts: SplitModel | None = split[0] if split else own.split
-        return AxisConfig(
-            tile=tile[0] if tile else own.tile,
-            stream=bool(stream[0] if stream else own.stream),
-            split=parts.count if parts else None,
         )
 
     def grid(self, levels: Levels, wanted: list[str]) -> tuple[tuple[str, bool], ...]:

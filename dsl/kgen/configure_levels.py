@@ -11,7 +11,7 @@ from kgen.configure_when import Facts, holds
 from kgen.errors import fail, nearest
 from kgen.source import Span
 from kgen.spec import Spec
-from kgen.spec_model import BackendModel, KernelFields, LevelModel
+from kgen.spec_model import AxisStructure, BackendModel, KernelFields, LevelModel
 
 BACKENDS = ("triton", "cuda")
 
@@ -23,6 +23,15 @@ class Level:
     fields: KernelFields
     path: tuple[str | int, ...]
     backend: bool  # below schedule.triton or schedule.cuda
+
+
+@dataclass(frozen=True)
+class Given:
+    """A field's value, its place, and the number of the level that gives it: 0 for the spec's axes, the last counts."""
+
+    value: Any
+    span: Span
+    rank: int
 
 
 @dataclass(frozen=True)
@@ -41,13 +50,14 @@ class Levels:
                 found = (value, self.spec.span(*level.path, field))
         return found
 
-    def axis(self, axis: str, field: str) -> tuple[Any, Span] | None:
-        """Return the last override of an axis field, and its place."""
+    def axis(self, axis: str, field: str) -> Given | None:
+        """Return the last value given for an axis field."""
         found = None
-        for level in self.levels:
-            value = getattr(level.fields.axes.get(axis), field, None)
+        own: tuple[tuple[str | int, ...], AxisStructure | None] = ((), self.spec.model.axes.get(axis))
+        for rank, (path, fields) in enumerate([own, *((x.path, x.fields.axes.get(axis)) for x in self.levels)]):
+            value = getattr(fields, field, None)
             if value is not None:
-                found = (value, self.spec.span(*level.path, "axes", axis, field))
+                found = Given(value, self.spec.span(*path, "axes", axis, field), rank)
         return found
 
     def given(self) -> Iterator[tuple[str, Level]]:
@@ -58,12 +68,16 @@ class Levels:
 
     def kernel(self, name: str) -> Levels:
         """Return the levels with those of `kernels.<name>` on top, in the same order."""
+        return Levels(self.spec, (*self.levels, *self.own(name).levels))
+
+    def own(self, name: str) -> Levels:
+        """Return the levels of `kernels.<name>` alone."""
         own = [
             Level(level.fields.kernels[name], (*level.path, "kernels", name), level.backend)
             for level in self.levels
             if isinstance(level.fields, LevelModel) and name in level.fields.kernels
         ]
-        return Levels(self.spec, (*self.levels, *own))
+        return Levels(self.spec, tuple(own))
 
     def kernel_names(self) -> dict[str, Span]:
         """Return the names under `kernels`, with their places."""

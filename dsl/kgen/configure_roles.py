@@ -9,7 +9,7 @@ from kgen.errors import Diagnostic
 from kgen.math import Math, Stmt
 from kgen.resolve_constants import Number, evaluate
 from kgen.source import Span
-from kgen.terms import Expr, Reduce, Ref, walk
+from kgen.terms import Expr, Reduce, Ref, free_axes, walk
 
 Role = Literal["grid", "stream", "whole"]
 
@@ -40,6 +40,12 @@ def reduced_axes(statements: tuple[Stmt, ...]) -> dict[str, Span | None]:
     return found
 
 
+def used_axes(statements: tuple[Stmt, ...]) -> set[str]:
+    """Return the axes that a kernel of these statements has."""
+    found = {a for x in statements for a in x.axes} | set(reduced_axes(statements))
+    return found.union(*(free_axes(e) for x in statements for e in (x.expr, *x.index)))
+
+
 def role(tile: int | str | None, stream: bool, split: object, extent: Expr, known: Mapping[str, Number]) -> Role:
     """Return the role of an axis from its structure fields and whether its extent is known when compiling."""
     if tile == "full":
@@ -51,17 +57,18 @@ def role(tile: int | str | None, stream: bool, split: object, extent: Expr, know
     return "grid"
 
 
-def check_reductions(roles: Mapping[str, Role], statements: tuple[Stmt, ...]) -> list[Diagnostic]:
-    """Return an error for each reduction over an axis that programs of the grid share."""
+def check_reductions(roles: Mapping[str, Role], static: set[str], statements: tuple[Stmt, ...]) -> list[Diagnostic]:
+    """Return an error for each reduction over an axis that programs share; `static`: axes of an extent known here."""
     found = []
     for axis, span in reduced_axes(statements).items():
         if roles[axis] == "grid":
             message = f"this reduces over '{axis}', an axis of the grid: each program would see only its own part"
-            hint = (
-                f"give '{axis}' stream: true (with a tile), or tile: full, or a list of extents (in: [...]), "
-                "or split: {count: ...} to merge the parts"
-            )
-            found.append(Diagnostic(span, message, hint))
+            remedy = f"remove the tile of '{axis}', whose extent is known when compiling: then it is held whole"
+            if axis not in static:
+                remedy = f"give '{axis}' stream: true (with a tile), or tile: full, or a list of extents (in: [...])"
+            else:
+                remedy += "; or give it stream: true"
+            found.append(Diagnostic(span, message, f"{remedy}, or split: {{count: ...}} to merge the parts"))
     return found
 
 

@@ -61,13 +61,26 @@ def generate(spec: Spec, key: Key, target: Target, *, path: str = "", command: s
     lowered = lower(spec, specialisation(key), target)
     header = header_of(spec, key, lowered, path, command)
     if target.backend == "triton":
-        options = emit_triton.TritonOptions({k.name: lowered.config.stages for k in lowered.program.kernels})
+        options = emit_triton.TritonOptions({name: c.stages for name, c in lowered.configs.items()})
         text = emit_triton.print_program(lowered.program, options, header)
         return Emitted(target, text, _launch(lowered, {}), lowered, {})
-    plans, config = plan_all(lowered.program.kernels, target.arch, lowered.config)
+    plans, notes = _plans(lowered, target.arch)
+    config = replace(lowered.config, target=replace(lowered.config.target, notes=(*lowered.config.notes, *notes)))
     lowered = replace(lowered, config=config)
     text = emit_cuda.print_program(lowered.program, plans, header)
     return Emitted(target, text, _launch(lowered, plans), lowered, plans)
+
+
+def _plans(lowered: Lowered, arch: str) -> tuple[dict[str, Plan], list[str]]:
+    """Return the plan of every kernel by its own configuration, and notes on what the plans could not do."""
+    plans: dict[str, Plan] = {}
+    notes: list[str] = []
+    for kernel in lowered.program.kernels:
+        config = lowered.configs[kernel.name]
+        made, after = plan_all([kernel], arch, config)
+        plans |= made
+        notes += after.notes[len(config.notes) :]
+    return plans, notes
 
 
 def spec_hash(spec: Spec) -> str:
@@ -84,24 +97,25 @@ def header_of(spec: Spec, key: Key, lowered: Lowered, path: str, command: str) -
 
 
 def _launch(lowered: Lowered, plans: Mapping[str, Plan]) -> LaunchPlan:
-    program, config = lowered.program, lowered.config
+    program = lowered.program
     spaces = tuple(
         Workspace(b.name, tuple(python_expr(d) for d in b.dims), b.dtype.torch)
         for b in program.buffers.values()
         if b.role == "workspace"
     )
     begun = {t.name for t in lowered.math.tensors.values() if t.fill is not None or t.inplace is not None}
-    kernels = tuple(_kernel(k, config, plans.get(k.name), begun) for k in program.kernels)
+    kernels = tuple(_kernel(k, lowered.configs[k.name], plans.get(k.name), begun) for k in program.kernels)
     return LaunchPlan(kernels, spaces, _parts(lowered))
 
 
 def _parts(lowered: Lowered) -> dict[str, str]:
     """Sizes named `<axis>_parts` are chosen at a call; at most one part per tile is useful."""
     found = {}
-    for name, axis in lowered.config.axes.items():
-        if axis.split == "auto":
-            step = axis.tile if isinstance(axis.tile, int) else 1
-            found[f"{name}_parts"] = f"-(-({python_expr(lowered.math.axes[name].extent)}) // {step})"
+    for config in (*lowered.configs.values(), lowered.config):
+        for name, axis in config.axes.items():
+            if axis.split == "auto":
+                step = axis.tile if isinstance(axis.tile, int) else 1
+                found[f"{name}_parts"] = f"-(-({python_expr(lowered.math.axes[name].extent)}) // {step})"
     return found
 
 

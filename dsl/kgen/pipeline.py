@@ -14,7 +14,7 @@ From accumulate on, a stage sees one specialisation and one target. `check.check
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kgen import accumulators
@@ -49,11 +49,15 @@ class Target:
 
 @dataclass(frozen=True)
 class Lowered:
-    """The results of the stages up to simplify, kept for `kgen show`. `config` is that of the kernel with the outputs."""
+    """The results of the stages up to simplify, kept for `kgen show`.
+
+    `config` is that of the kernel with the outputs, `configs` those of all kernels by name.
+    """
 
     math: Math
     folded: tuple[Folded, ...]
     config: Config
+    configs: Mapping[str, Config]
     tiled: Program
     masked: Program
     program: Program
@@ -66,6 +70,9 @@ def lower(spec: Spec, key: Specialisation, target: Target) -> Lowered:
     parts = _parts(spec, math, key, target)
     kernels = [(k, p.frame) for p in parts for k in tile(p)]
     frames = [f for _, f in kernels]
+    if target.backend == "triton":
+        for kernel, frame in kernels:
+            check_elements(kernel, frame.config, frame.math)
     tiled = _program(math.name, (k for k, _ in kernels))
     masked = _program(math.name, (cut(k, f.valid_facts) for k, f in kernels))
     program = _program(math.name, map(simplify_kernel, masked.kernels, (f.facts for f in frames)))
@@ -73,7 +80,8 @@ def lower(spec: Spec, key: Specialisation, target: Target) -> Lowered:
         check_access(kernel, frame)
     for kernel, frame in zip(masked.kernels, frames, strict=True):
         check_loops(kernel, frame.facts)
-    return Lowered(math, tuple(p.folded for p in parts), parts[-1].frame.config, tiled, masked, program)
+    configs = {k.name: f.config for k, f in kernels}
+    return Lowered(math, tuple(p.folded for p in parts), parts[-1].frame.config, configs, tiled, masked, program)
 
 
 def _program(name: str, kernels: Iterable[Kernel]) -> Program:
@@ -85,7 +93,7 @@ def _program(name: str, kernels: Iterable[Kernel]) -> Program:
 
 
 def _parts(spec: Spec, math: Math, key: Specialisation, target: Target) -> list[Part]:
-    """Return one part per kernel: materialised intermediates, outputs with a schedule of their own, the other outputs."""
+    """Return one part per kernel: materialised intermediates, outputs with a schedule of their own, the others."""
     config = configure(
         math,
         spec,

@@ -53,18 +53,34 @@ def _parsed(value: Any, expected: str, parse: Callable[..., Any]) -> Any:
         raise syntax_problem(e) from None
 
 
-def whole(low: int, high: int, multiple: int = 1) -> Callable[[Any], int]:
+def whole(low: int, high: int) -> Callable[[Any], int]:
     """Return a reader of integers from `low` to `high`."""
-    expected = f"an integer from {low} to {high}" + (f" that is a multiple of {multiple}" if multiple > 1 else "")
+    expected = f"an integer from {low} to {high}"
 
     def read(value: Any) -> int:
         text = _scalar(value, expected)
         plain = text.style is None and re.fullmatch(r"-?(0|[1-9]\d{0,17})", text) is not None
-        if not plain or not low <= int(text) <= high or int(text) % multiple:
+        if not plain or not low <= int(text) <= high:
             raise problem(f"expected {expected}, not {shown(value)}")
         return int(text)
 
     return read
+
+
+def power_of_two(low: int, high: int) -> Callable[[Any], int]:
+    """Return a reader of powers of two from `low` to `high`."""
+    read = whole(low, high)
+
+    def read_power(value: Any) -> int:
+        found = read(value)
+        if found & (found - 1):
+            near = 1 << (found.bit_length() - 1)
+            legal = [n for n in (near, 2 * near) if low <= n <= high]
+            hint = f"nearest {'is' if len(legal) == 1 else 'are'} {' and '.join(map(str, legal))}"
+            raise problem(f"expected a power of two from {low} to {high}, not {found}", hint)
+        return found
+
+    return read_power
 
 
 def one_of(*words: str, later: tuple[str, ...] = ()) -> Callable[[Any], str]:
@@ -215,8 +231,12 @@ def _node(what: str) -> Callable[[Any], s.Node]:
 _EXPR_SCHEMA = WithJsonSchema({"type": ["string", "number", "boolean"], "description": "An expression."})
 
 
-def _int_schema(low: int, high: int, multiple: int = 1) -> WithJsonSchema:
-    return WithJsonSchema({"type": "integer", "minimum": low, "maximum": high, "multipleOf": multiple})
+def _int_schema(low: int, high: int) -> WithJsonSchema:
+    return WithJsonSchema({"type": "integer", "minimum": low, "maximum": high})
+
+
+def _power_schema(low: int, high: int) -> WithJsonSchema:
+    return WithJsonSchema({"enum": [1 << i for i in range(high.bit_length()) if low <= 1 << i <= high]})
 
 
 Formula = Annotated[s.Node, BeforeValidator(_node("an expression")), _EXPR_SCHEMA]
@@ -248,8 +268,8 @@ GridItem = Annotated[tuple[str, bool], BeforeValidator(_grid_item), WithJsonSche
 Literal_ = Annotated[
     bool | int | str, BeforeValidator(_literal), WithJsonSchema({"type": ["string", "integer", "boolean"]})
 ]
-Warps = Annotated[int, BeforeValidator(whole(1, 32)), _int_schema(1, 32)]
+Warps = Annotated[int, BeforeValidator(power_of_two(1, 32)), _power_schema(1, 32)]
 Stages = Annotated[int, BeforeValidator(whole(1, 8)), _int_schema(1, 8)]
-Threads = Annotated[int, BeforeValidator(whole(32, 1024, 32)), _int_schema(32, 1024, 32)]
+Threads = Annotated[int, BeforeValidator(power_of_two(32, 1024)), _power_schema(32, 1024)]
 Group = Annotated[int, BeforeValidator(whole(1, 1024)), _int_schema(1, 1024)]
 Small = Annotated[int, BeforeValidator(whole(1, 64)), _int_schema(1, 64)]
