@@ -18,10 +18,10 @@ build: $(READY)
 	$(BIN)/kgen build specs/flash_attn.yaml
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-full: $(READY)
-	$(BIN)/python -m pytest --long
+	$(BIN)/python -m pytest -n 2 --dist loadfile --long
 	set -e; for spec in $(SPECS); do $(BIN)/kgen verify --full $$spec; done
 
 lint: $(READY)
