@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 WIDTH = 110
@@ -44,10 +45,13 @@ def wrap(code: str, indent: int = 0, width: int = WIDTH) -> list[str]:
 
 
 def _head(code: str) -> tuple[str, str]:
-    """`code` cut after what must stay before an opened bracket: an assignment's target, or a leading operator."""
+    """`code` cut after what must stay before an opened bracket: a target, a keyword's name, or a leading operator."""
     leading = next((op.lstrip() for ops in _LEVELS for op in ops if code.startswith(op.lstrip())), None)
     if leading is not None:
         return leading, code[len(leading) :]
+    keyword = re.match(r"\w+=(?!=)", code)
+    if keyword is not None:
+        return keyword[0], code[keyword.end() :]
     pieces = _split(code, " = ")
     return (f"{pieces[0]} = ", " = ".join(pieces[1:])) if len(pieces) > 1 else ("", code)
 
