@@ -8,14 +8,13 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import typer
 
-from kgen import accumulators, resources
+from kgen import accumulators
 from kgen.accumulators import parse_record, prove
 from kgen.cli.main import app
 from kgen.errors import KgenError
@@ -80,22 +79,22 @@ def first(page: str, key: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def specs_with_records(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Make a copy of specs with the records of docs/accumulators.md beside the shipped ones the folder of specs."""
-    folder = tmp_path_factory.mktemp("data") / "specs"
-    shutil.copytree(resources.path("specs"), folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for line, text in blocks(ROOT / "docs" / "accumulators.md", "yaml"):
-        if name := re.match(r"# specs/accumulators/(\w+)\.yaml", text):
-            assert not (folder / "accumulators" / f"{name[1]}.yaml").exists(), f"line {line}: a shipped record"
-            (folder / "accumulators" / f"{name[1]}.yaml").write_text(text)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resources, "path", lambda kind: folder if kind == "specs" else ROOT / kind)
-        yield folder
+def folder_with_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the records of docs/accumulators.md where a spec finds them."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "accumulators").mkdir()
+    for _, text in blocks(ROOT / "docs" / "accumulators.md", "yaml"):
+        if name := re.match(r"# (accumulators/\w+\.yaml)", text):
+            (folder / name[1]).write_text(text)
+    assert list((folder / "accumulators").iterdir())
+    return folder
 
 
 @pytest.mark.parametrize("text", yaml_blocks("kernel", "compute") + yaml_blocks("kernel", "extends"))
-def test_specs_check(text: str, specs_with_records: Path) -> None:
-    checked = check(load(text), ("triton", "cuda"), ("sm_90",), Silent())
+def test_specs_check(text: str, folder_with_records: Path) -> None:
+    path = folder_with_records / "spec.yaml"
+    path.write_text(text)
+    checked = check(load(path), ("triton", "cuda"), ("sm_90",), Silent())
     assert checked.rows
 
 
@@ -129,7 +128,7 @@ def record_error_of(title: str) -> str:
     record, (old, new) = first("accumulators.md", "inputs"), WRONG_RECORDS[title]
     assert record.count(old) == 1, f"'{old}' is not once in the first record"
     with pytest.raises(accumulators.AccumulatorError) as found:
-        prove(parse_record("amax", Source("specs/accumulators/amax.yaml", record.replace(old, new))))
+        prove(parse_record("amax", Source("accumulators/amax.yaml", record.replace(old, new))))
     return str(found.value)
 
 

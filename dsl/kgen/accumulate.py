@@ -43,7 +43,7 @@ def accumulate(math: Math) -> Folded:
 class _Accumulate:
     def __init__(self, math: Math) -> None:
         self.math = math
-        self.records = accumulators.load_records()
+        self.records = accumulators.load_records(math.records)
         self.shared = _shared_records(math, self.records)
         self.folds: dict[str, Fold] = {}
         self.index: dict[tuple[object, ...], str] = {}
@@ -203,7 +203,9 @@ class _Accumulate:
         """Return the lowered factor of a weight, 0 where only the outer sum leaves an element out."""
         value = self.lower(rest)
         extra = conjunction(c for c in conjuncts(e.guard) if c not in conjuncts(inner.guard))
-        return value if extra is None else Apply(value.dtype, "where", (self.lower(extra), value, Const(value.dtype, 0.0)))
+        return (
+            value if extra is None else Apply(value.dtype, "where", (self.lower(extra), value, Const(value.dtype, 0.0)))
+        )
 
     def _carry(self, inner: Reduce, name: str, value: Expr) -> Expr:
         var = self._carried_var(name, value, self.casts.get(self._finish(self.folds[name], inner)))

@@ -19,7 +19,8 @@ from kgen.accumulators_prove import prove
 from kgen.accumulators_read import read_record
 from kgen.accumulators_record import Record, State, input_dtype
 from kgen.accumulators_safe import safe, safe_record
-from kgen.source import Source
+from kgen.errors import KgenError, fail
+from kgen.source import Source, Span
 from kgen.types import BOOL, F32, F64, I32, I64, DType
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "load_record",
     "load_records",
     "neutral",
+    "own_records",
     "parse_record",
     "prove",
     "safe",
@@ -43,15 +45,38 @@ __all__ = [
 INPUTS: tuple[DType, ...] = (I64, I32, F64, BOOL, F32)
 
 
-def load_records(folder: Path | None = None) -> dict[str, Record]:
-    """Return the records of a folder (default: the shipped ones) by name, typed for f32; raise SpecError."""
-    folder = folder or resources.path("specs") / "accumulators"
-    return {path.stem: load_record(path) for path in sorted(folder.glob("*.yaml"))}
+def load_records(beside: Path | None = None) -> dict[str, Record]:
+    """Return the shipped records and those of the folder `beside`, by name, typed for f32; raise SpecError.
+
+    A record of `beside` has a name of its own, unless it is a copy of the shipped one.
+    """
+    shipped = resources.path("specs") / "accumulators"
+    found = {path.stem: load_record(path) for path in sorted(shipped.glob("*.yaml"))}
+    for name, source in own_records(beside).items():
+        if name not in found:
+            found[name] = parse_record(name, source)
+        elif found[name].syntax.source.text != source.text:
+            raise fail(Span(source, 1, 1), f"there is a shipped record '{name}'", "give this file another name")
+    return found
+
+
+def own_records(beside: Path | None) -> dict[str, Source]:
+    """Return the record files of the folder `beside` by name; none if it is the shipped folder or does not exist."""
+    if beside is None or not beside.is_dir() or beside.samefile(resources.path("specs") / "accumulators"):
+        return {}
+    return {path.stem: _source(path) for path in sorted(beside.glob("*.yaml"))}
 
 
 def load_record(path: Path) -> Record:
     """Return one record, typed for f32 (bool where it reduces bools); raise SpecError."""
-    return parse_record(path.stem, Source(str(path), path.read_text()))
+    return parse_record(path.stem, _source(path))
+
+
+def _source(path: Path) -> Source:
+    try:
+        return Source(str(path), path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as e:
+        raise KgenError(f"cannot read the record '{path}': {e}") from None
 
 
 @lru_cache(maxsize=256)

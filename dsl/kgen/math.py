@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from kgen.source import Source, Span
 from kgen.terms import Expr, Reduce, walk
@@ -123,6 +124,7 @@ class Math:
     reference: str | None
     masked: bool = False  # the spec has a top-level mask or a data-dependent extent
     workspaces: frozenset[str] = frozenset()  # tensors that are materialised intermediates, made by the compiler
+    records: Path | None = None  # the folder of records beside the spec
 
     def statement(self, name: str) -> Stmt:
         """Return the statement that defines `name`."""

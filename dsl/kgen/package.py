@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kgen import __version__
+from kgen.accumulators import own_records
 from kgen.emit.python import python_expr
 from kgen.errors import KgenError
 from kgen.generate import Emitted, spec_hash
@@ -46,13 +47,14 @@ def write_package(spec: Spec, variants: Sequence[PackagedVariant], out: Path, co
     staged = Path(tempfile.mkdtemp(prefix=f".{spec.name}-", dir=out))
     try:
         for name, text in package_files(spec, variants, command).items():
+            (staged / name).parent.mkdir(exist_ok=True)
             (staged / name).write_text(text, encoding="utf-8")
         staged.chmod(0o755)
         _swap(staged, target)
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)
         raise
-    return sorted(p for p in target.iterdir() if p.is_file())
+    return sorted(p for p in target.rglob("*") if p.is_file())
 
 
 def _swap(staged: Path, target: Path) -> None:
@@ -84,6 +86,7 @@ def package_files(spec: Spec, variants: Sequence[PackagedVariant], command: str)
     files["op.py"] = op_text(spec, math, command)
     files["spec.yaml"] = spec.text if spec.text.endswith("\n") else spec.text + "\n"
     files["__init__.py"] = _init(spec)
+    files |= {f"accumulators/{name}.yaml": record.text for name, record in own_records(spec.records).items()}
     return files
 
 

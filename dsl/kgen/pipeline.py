@@ -117,6 +117,6 @@ def _part(piece: Piece, config: Config, key: Specialisation, target: Target) -> 
 
 def _prove_records(math: Math) -> None:
     """Every record is proved before its first use."""
-    records = accumulators.load_records()
+    records = accumulators.load_records(math.records)
     for name in sorted({n.record for n in math.reductions()}):
         accumulators.prove(records[name])

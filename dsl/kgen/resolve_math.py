@@ -36,7 +36,7 @@ def resolve(spec: Spec, dtypes: Mapping[str, DType]) -> Math:
     they can be computed. The op compares each argument's shape with `Tensor.dims`; `checks` are the other conditions.
     """
     _check_dtypes(spec, dtypes)
-    scope = Scope(spec, dict(dtypes), load_records(), macros())
+    scope = Scope(spec, dict(dtypes), load_records(spec.records), macros())
     check_names(scope)
     find_sizes(scope)
     resolve_axes(scope)
@@ -69,6 +69,7 @@ def resolve(spec: Spec, dtypes: Mapping[str, DType]) -> Math:
         conventions=Conventions(conventions.empty or ("nan" if scope.mask is None else "zero"), conventions.f32_dot),
         reference=spec.model.reference,
         masked=scope.mask is not None,
+        records=spec.records,
     )
 
 

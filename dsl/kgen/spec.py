@@ -39,6 +39,11 @@ class Spec:
         return self.model.kernel
 
     @property
+    def records(self) -> Path | None:
+        """The folder of accumulator records beside the spec (it may not exist)."""
+        return None if self.folder is None else self.folder / "accumulators"
+
+    @property
     def statements(self) -> tuple[s.Statement, ...]:
         return self.model.compute
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 from kgen import terms
 from kgen.accumulators import Record, load_records
@@ -11,9 +12,12 @@ from kgen.verify.values import Direct
 
 
 @cache
-def direct_formula(record: str, name: str) -> Direct | None:
-    """Return the plain formula of a record's result, None for one that the evaluation computes itself."""
-    found = load_records()[record]
+def direct_formula(record: str, name: str, beside: Path | None = None) -> Direct | None:
+    """Return the plain formula of a record's result, None for one that the evaluation computes itself.
+
+    `beside`: the folder of records beside the spec.
+    """
+    found = load_records(beside)[record]
     if found.direct is None:
         return None
     return Direct(found.inputs, dict(found.direct)[name], null_element(found))

@@ -59,7 +59,7 @@ def special_tensors(math: Math, kind: str) -> frozenset[str]:
     for reduce in _reductions(math):
         read = {n.tensor for n in terms.walk(_inlined(math, reduce.arg)) if isinstance(n, terms.Load)}
         plain = _summands(_inlined(math, reduce.arg))
-        fits = word in load_records()[reduce.record].domain
+        fits = word in load_records(math.records)[reduce.record].domain
         direct = {t.tensor for t in plain if isinstance(t, terms.Load) and t.dtype.is_float} if fits else set()
         allowed |= direct
         refused |= read - direct

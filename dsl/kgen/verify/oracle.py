@@ -9,6 +9,7 @@ from __future__ import annotations
 import math as numbers
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -44,7 +45,7 @@ def evaluate(
     *,
     arithmetic: Arithmetic = EXACT,
     absolute: bool = False,
-    formulas: Formulas = direct_formula,
+    formulas: Formulas | None = None,
 ) -> dict[str, Tensor]:
     """Return every output: float64 for float outputs (float32 op by op), int64 for integers, bool.
 
@@ -61,14 +62,19 @@ def run(
     params: Mapping[str, Scalar],
     sizes: Mapping[str, int],
     arithmetic: Arithmetic,
-    formulas: Formulas = direct_formula,
+    formulas: Formulas | None = None,
 ) -> Outcome:
     """Evaluate as `evaluate` does, with magnitudes beside the outputs."""
-    evaluation = _Evaluation(math, inputs, bind(math, sizes, params), arithmetic, formulas)
+    evaluation = _Evaluation(math, inputs, bind(math, sizes, params), arithmetic, formulas or formulas_of(math))
     with torch.no_grad():
         for stmt in math.statements:
             evaluation.statement(stmt)
     return Outcome(evaluation.outputs, evaluation.magnitudes)
+
+
+def formulas_of(math: Math) -> Formulas:
+    """Return the direct formulas of the records that a spec can use."""
+    return partial(direct_formula, beside=math.records)
 
 
 def probe(
@@ -80,7 +86,7 @@ def probe(
     axes: tuple[str, ...],
 ) -> Tensor:
     """Return the value of an expression of the spec as a tensor with the dimensions `axes`."""
-    evaluation = _Evaluation(math, inputs, bind(math, sizes, params), EXACT, direct_formula)
+    evaluation = _Evaluation(math, inputs, bind(math, sizes, params), EXACT, formulas_of(math))
     with torch.no_grad():
         for stmt in math.statements:
             evaluation.statement(stmt)

@@ -35,7 +35,7 @@ def check(spec: Spec, backends: tuple[str, ...], targets: tuple[str, ...], progr
     progress.stage(f"resolving {spec.name}", len(choices))
     maths = [resolve(spec, c) for c in choices]
     load_reference(spec)
-    records = _prove({r.record for m in maths for r in m.reductions()}, progress)
+    records = _prove(spec, {r.record for m in maths for r in m.reductions()}, progress)
     found = instances(spec)
     progress.stage(f"lowering {spec.name}", len(found))
     texts = []
@@ -65,8 +65,8 @@ def _dtype_choices(spec: Spec) -> Iterator[dict[str, DType]]:
         yield dict(zip(choices, combination, strict=True))
 
 
-def _prove(names: set[str], progress: Progress) -> tuple[str, ...]:
-    records = accumulators.load_records()
+def _prove(spec: Spec, names: set[str], progress: Progress) -> tuple[str, ...]:
+    records = accumulators.load_records(spec.records)
     ordered = tuple(sorted(names))
     progress.stage("proving accumulators", len(ordered))
     for name in ordered:

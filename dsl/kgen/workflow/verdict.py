@@ -16,6 +16,7 @@ import numpy
 import torch
 
 from kgen import resources, sim
+from kgen.accumulators import own_records
 from kgen.build import Cache, digest
 from kgen.build.triton import triton_version
 from kgen.spec_reference import load_reference
@@ -93,6 +94,7 @@ def _contents(texts: Texts, cases: list[Case]) -> dict[str, Any]:
         "kind": "verdict",
         "kgen": kgen_digest(),
         "spec": texts.instance.spec.text,
+        "records": {name: record.text for name, record in own_records(texts.instance.spec.records).items()},
         "variant": texts.instance.words,
         "texts": [(t.backend, t.arch, t.emitted.text, t.emitted.launch.to_json()) for t in texts.texts],
         "cases": [_case(c) for c in cases],
