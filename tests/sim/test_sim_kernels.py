@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from pathlib import Path
@@ -74,18 +75,34 @@ def test_late_completion_and_random_order_change_nothing(case: Case, cache_dir: 
     assert all(torch.equal(found[name], results[0][name]) for found in results for name in found)
 
 
+def with_choice(case: Case) -> str:
+    """Return the text with one more parameter, the number of the synchronising call to leave out (-1: none)."""
+    numbers = itertools.count()
+    text = SYNCHRONISATION.sub(lambda call: f"if (lost != {next(numbers)}) {call[0]}", case.text)
+    text = re.sub(rf"(void {case.entry}\([^{{]*)\) {{\n", r"\1, int chosen) {\n    lost = chosen;\n", text)
+    return text.replace('#include "kgen.cuh"\n', '#include "kgen.cuh"\nstatic int lost;\n')
+
+
+def launch_without(case: Case, which: int, cache_dir: Path) -> sim.Report:
+    kernel = sim.compile(with_choice(case), case.entry, cache_dir=cache_dir)
+    args = [*case.arguments(case.inputs(), case.outputs()), sim.ScalarArg("chosen", "i32", which)]
+    return sim.launch(kernel, case.grid, case.block, case.smem, args)
+
+
 def deletions() -> list[tuple[Case, int]]:
     return [(case, i) for case in KERNELS for i in range(len(SYNCHRONISATION.findall(case.text)))]
 
 
 @pytest.mark.parametrize(("case", "which"), deletions(), ids=lambda value: getattr(value, "entry", str(value)))
 def test_a_lost_call_is_found(case: Case, which: int, cache_dir: Path) -> None:
-    place = list(SYNCHRONISATION.finditer(case.text))[which]
-    text = case.text[: place.start()] + ";" + case.text[place.end() :]
-    kernel = sim.compile(text, case.entry, cache_dir=cache_dir)
-    args = case.arguments(case.inputs(), case.outputs())
-    report = sim.launch(kernel, case.grid, case.block, case.smem, args)
+    report = launch_without(case, which, cache_dir)
     assert {fault.kind for fault in report.faults} <= FOUND and not report.ok
+
+
+@pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.entry)
+def test_no_lost_call_is_no_fault(case: Case, cache_dir: Path) -> None:
+    report = launch_without(case, -1, cache_dir)
+    assert report.ok, str(report)
 
 
 def test_attention_is_fast_and_counted(cache_dir: Path) -> None:

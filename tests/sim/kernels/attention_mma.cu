@@ -42,7 +42,8 @@ KG_DEVICE void scores_of(float (&s)[BN / 8][4], const u32 (&q)[D / 16][4], u32 k
 }
 
 // Turns scores into unnormalised weights; keeps the running maximum and sum of the lane's two rows.
-KG_DEVICE void soften(float (&s)[BN / 8][4], float (&acc)[D / 8][4], float (&high)[2], float (&sum)[2], int row, int column) {
+KG_DEVICE void soften(float (&s)[BN / 8][4], float (&acc)[D / 8][4], float (&high)[2], float (&sum)[2], int row,
+                      int column) {
     KG_UNROLL
     for (int half = 0; half < 2; ++half) {
         float top = high[half], added = 0;
@@ -96,7 +97,8 @@ KG_DEVICE void add_values(float (&acc)[D / 8][4], const float (&p)[BN / 8][4], u
     }
 }
 
-extern "C" KG_GLOBAL_BOUNDS(THREADS) void attention_mma(const bf16* q, const bf16* k, const bf16* v, bf16* o, float* lse) {
+extern "C" KG_GLOBAL_BOUNDS(THREADS) void attention_mma(const bf16* q, const bf16* k, const bf16* v, bf16* o,
+                                                        float* lse) {
     KG_SMEM(smem);
     constexpr int TILE = BN * ROW_BYTES;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row_blocks = ceil_div(S, BM);

@@ -13,7 +13,8 @@ constexpr int S = LENGTH, D = WIDTH, BM = 128, BN = 64, PANELS = D / 64, STAGES 
 constexpr bool CAUSAL = IS_CAUSAL;
 constexpr u32 PANEL = 64 * 128, Q_BYTES = 2 * PANELS * PANEL, KV_BYTES = PANELS * PANEL, STAGE = 2 * KV_BYTES;
 constexpr u32 SWIZZLE_128 = 1, UNUSED = 16, EIGHT_ROWS = 1024;
-constexpr float SCALE = D == 64 ? 0.125f * 1.44269504f : 0.08838834765f * 1.44269504f, LN2 = 0.69314718f, LOWEST = -1e30f;
+constexpr float SCALE = D == 64 ? 0.125f * 1.44269504f : 0.08838834765f * 1.44269504f;
+constexpr float LN2 = 0.69314718f, LOWEST = -1e30f;
 
 // Shared memory: mbarriers (queries, then full and empty of each stage), queries, stages of keys and values.
 struct Places {
@@ -26,7 +27,8 @@ struct Places {
     KG_DEVICE u32 values(int s, int panel) const { return keys(s, panel) + KV_BYTES; }
 };
 
-KG_DEVICE void produce(Places at, const tensor_map& q, const tensor_map& k, const tensor_map& v, int m0, int head, int tiles) {
+KG_DEVICE void produce(Places at, const tensor_map& q, const tensor_map& k, const tensor_map& v, int m0, int head,
+                       int tiles) {
     mbar_arrive_tx(at.q_full(), Q_BYTES);
     for (int half = 0; half < 2; ++half) {
         for (int p = 0; p < PANELS; ++p) tma_load_3d(at.queries(half, p), q, at.q_full(), 64 * p, m0 + 64 * half, head);
@@ -70,7 +72,8 @@ KG_DEVICE void soften(float (&s)[BN / 2], float (&acc)[D / 2], float (&high)[2],
     }
 }
 
-KG_DEVICE void consume(Places at, float (&acc)[D / 2], float (&high)[2], float (&sum)[2], int group, int row, int tiles) {
+KG_DEVICE void consume(Places at, float (&acc)[D / 2], float (&high)[2], float (&sum)[2], int group, int row,
+                       int tiles) {
     float s[BN / 2];
     const int column = threadIdx.x % 4 * 2;
     mbar_wait(at.q_full(), 0);
@@ -118,7 +121,8 @@ KG_DEVICE void write(bf16* o, float* lse, float (&acc)[D / 2], float (&high)[2],
     }
 }
 
-extern "C" KG_GLOBAL_BOUNDS(384) void attention_wgmma(KG_TENSOR_MAP(q), KG_TENSOR_MAP(k), KG_TENSOR_MAP(v), bf16* o, float* lse) {
+extern "C" KG_GLOBAL_BOUNDS(384) void attention_wgmma(KG_TENSOR_MAP(q), KG_TENSOR_MAP(k), KG_TENSOR_MAP(v), bf16* o,
+                                                      float* lse) {
     KG_SMEM(smem);
     const Places at = {smem};
     const int head = blockIdx.x / ROW_BLOCKS, m0 = blockIdx.x % ROW_BLOCKS * BM, group = int(threadIdx.x / 128) - 1;

@@ -36,7 +36,9 @@ KG_DEVICE void multiply_stage(float (&acc)[2][4][4], u32 tile, int m, int n, int
         KG_UNROLL
         for (int i = 0; i < 2; ++i) ldmatrix_x4(a[i], a_at(tile, m + 16 * i + lane % 16, 2 * kk + lane / 16));
         KG_UNROLL
-        for (int j = 0; j < 2; ++j) ldmatrix_x4_trans(b[2 * j], b_at(tile, kk * 16 + lane % 16, n / 8 + 2 * j + lane / 16));
+        for (int j = 0; j < 2; ++j) {
+            ldmatrix_x4_trans(b[2 * j], b_at(tile, kk * 16 + lane % 16, n / 8 + 2 * j + lane / 16));
+        }
         KG_UNROLL
         for (int i = 0; i < 2; ++i) {
             KG_UNROLL

@@ -13,7 +13,8 @@ constexpr u32 SWIZZLE_128 = 1, UNUSED = 16, EIGHT_ROWS = 1024;
 
 KG_DEVICE void produce(u32 smem, const tensor_map& a, const tensor_map& b, int m0, int n0) {
     for (int step = 0; step < STEPS; ++step) {
-        const u32 s = step % STAGES, full = smem + 8 * s, empty = smem + 16 + 8 * s, tile = smem + FIRST_STAGE + s * STAGE;
+        const u32 s = step % STAGES, tile = smem + FIRST_STAGE + s * STAGE;
+        const u32 full = smem + 8 * s, empty = smem + 16 + 8 * s;
         mbar_wait(empty, step / STAGES % 2 ^ 1);
         mbar_arrive_tx(full, STAGE);
         tma_load_2d(tile, a, full, step * BK, m0);
@@ -23,7 +24,8 @@ KG_DEVICE void produce(u32 smem, const tensor_map& a, const tensor_map& b, int m
 
 KG_DEVICE void consume(u32 smem, float (&d)[BN / 2]) {
     for (int step = 0; step < STEPS; ++step) {
-        const u32 s = step % STAGES, full = smem + 8 * s, empty = smem + 16 + 8 * s, tile = smem + FIRST_STAGE + s * STAGE;
+        const u32 s = step % STAGES, tile = smem + FIRST_STAGE + s * STAGE;
+        const u32 full = smem + 8 * s, empty = smem + 16 + 8 * s;
         mbar_wait(full, step / STAGES % 2);
         wgmma_fence();
         KG_UNROLL
@@ -40,7 +42,8 @@ KG_DEVICE void consume(u32 smem, float (&d)[BN / 2]) {
 
 extern "C" KG_GLOBAL_BOUNDS(256) void product_wgmma(KG_TENSOR_MAP(a), KG_TENSOR_MAP(b), KG_TENSOR_MAP(c)) {
     KG_SMEM(smem);
-    const int m0 = blockIdx.x / COLUMNS * BM, n0 = blockIdx.x % COLUMNS * BN, thread = threadIdx.x % 128, lane = threadIdx.x % 32;
+    const int m0 = blockIdx.x / COLUMNS * BM, n0 = blockIdx.x % COLUMNS * BN;
+    const int thread = threadIdx.x % 128, lane = threadIdx.x % 32;
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; ++s) {
             mbar_init(smem + 8 * s, 1);
