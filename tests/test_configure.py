@@ -123,8 +123,8 @@ def test_conditions(when: str, holds: bool) -> None:
 
 
 CASES: list[tuple[str, str]] = [
-    ("«M» > 64", "not built yet: a case that depends on 'M', which is known at run time only"),
-    ("«a» > 1", "not built yet: a case that depends on 'a', which is known at run time only"),
+    ("«M» > 64", "a case cannot depend on 'M', which is known at a call only"),
+    ("«a» > 1", "a case cannot depend on 'a', which is known at a call only"),
     ("«DD» == 64", "unknown name 'DD'"),
     ("«D»", "a case needs a condition, such as 'D == 64' or 'T == f32'"),
     ("«T < f32»", "dtypes have no '<'"),
@@ -214,11 +214,12 @@ def test_defaults() -> None:
     assert (cuda.skeleton, cuda.threads, cuda.notes) == ("simt", None, ())
 
 
-def test_fields_of_a_skeleton_that_is_not_built_lapse_with_a_note() -> None:
-    schedule = "cuda: {threads: 64, sm_90a: {skeleton: wgmma, consumers: 2, stages: 3}}"
+def test_a_field_of_a_skeleton_that_is_not_built_lapses_with_a_note() -> None:
+    schedule = "cuda: {threads: 64, sm_90a: {skeleton: wgmma, consumers: 2, stages: 3, overlap: intra}}"
     found = config(text_of(schedule), arch="sm_90a")
-    assert (found.skeleton, found.target.requested, found.stages) == ("mma", "wgmma", 3)
-    assert found.notes == ("skeleton wgmma is not built yet: mma is used instead; its fields lapse: consumers",)
+    assert (found.skeleton, found.target.requested, found.stages) == ("wgmma", "wgmma", 3)
+    assert (found.target.consumers, found.threads) == (2, 64)
+    assert found.notes == ("not built yet, without effect: overlap",)
 
 
 def test_a_skeleton_keeps_the_fields_of_those_it_may_give_way_to() -> None:
@@ -231,6 +232,17 @@ SCHEDULES: list[tuple[str, str, str | None]] = [
     ("cuda: {sm_80: {skeleton: mma, «consumers»: 4}}", "'consumers' is not a field of mma", None),
     ("«warps»: 4", "'warps' belongs to a backend", "write it under schedule.triton or schedule.cuda"),
     ("axes: {«q»: {tile: 4}}", "unknown axis 'q'", None),
+    (
+        "cases: [{when: T == f32, «triton»: {warps: 4}}]",
+        "unknown key 'triton'",
+        "'triton' stands directly below schedule",
+    ),
+    ("kernels: {z: {«cases»: []}}", "unknown key 'cases'", "'cases' stands directly below schedule"),
+    (
+        "cases: [{when: T == f32, «sm_80»: {}}]",
+        "unknown key 'sm_80'",
+        "'sm_80' stands directly below schedule.triton or schedule.cuda",
+    ),
     ("cuda: {axes: {«mm»: {tile: 4}}}", "unknown axis 'mm'", "did you mean 'm'?"),
     ("grid_swizzle: {«mm»: 4}", "unknown axis 'mm'", "did you mean 'm'?"),
     ("«grid_swizzle»: {n: 4}", "'n' varies fastest in the grid: its programs run together already", "group m"),
@@ -267,7 +279,7 @@ SCHEDULES: list[tuple[str, str, str | None]] = [
     ("«grid»: [m, n, m]", "the axis 'm' stands twice in the grid", None),
     ("«grid»: [m, n, k]", "'k' is no axis of the grid", "it is a stream axis"),
     ("«grid_swizzle»: {k: 2}", "'k' is no axis of the grid", "it is a stream axis"),
-    ("«loops»: [m]", "not built yet: a loop over 'm', which is no stream axis", "stream axes are k"),
+    ("«loops»: [m]", "'m' is no stream axis: it is not walked in a loop", "stream axes are k"),
     ("«loops»: [k, k]", "'loops' names every stream axis once, outermost first", None),
     ("materialize: {«q»: {in: global}}", "'q' is no named intermediate", None),
     ("kernels: {«yy»: {grid: [m]}}", "no kernel produces 'yy'", "did you mean 'y'?"),

@@ -8,7 +8,7 @@ from kgen.configure_levels import Levels
 from kgen.errors import fail
 
 # The fields that each skeleton reads. Triton has one skeleton. Of CUDA's, each gives way to the next on the road where
-# it cannot serve; wgmma is not built yet and always does.
+# it cannot serve.
 FIELDS = {
     "triton": ("warps", "stages"),
     "simt": ("threads",),
@@ -16,14 +16,15 @@ FIELDS = {
     "wgmma": ("consumers", "stages", "overlap"),
 }
 ROAD = ("wgmma", "mma", "simt")
-BUILT = ("triton", "mma", "simt")
+BUILT = ("triton", "wgmma", "mma", "simt")
+LAPSING = ("overlap",)  # fields of built skeletons that nothing reads yet
 _ALL = sorted({f for fields in FIELDS.values() for f in fields} | {"skeleton"})
 DEFAULT_WARPS, DEFAULT_STAGES = 4, 2
 
 
 @dataclass(frozen=True)
 class Target:
-    """Skeleton used, skeleton asked for, and their fields. `threads` None: the compiler chooses."""
+    """Skeleton used, skeleton asked for, and their fields. `threads` or `consumers` None: the compiler chooses."""
 
     skeleton: str
     requested: str
@@ -31,6 +32,7 @@ class Target:
     stages: int
     threads: int | None
     notes: tuple[str, ...]
+    consumers: int | None = None
 
 
 def target_fields(levels: Levels, backend: str) -> Target:
@@ -43,6 +45,8 @@ def target_fields(levels: Levels, backend: str) -> Target:
     if used != requested:
         text = f"; its fields lapse: {', '.join(lapsed)}" if lapsed else ""
         notes.append(f"skeleton {requested} is not built yet: {used} is used instead{text}")
+    elif lapsed:
+        notes.append(f"not built yet, without effect: {', '.join(lapsed)}")
     fields = {f for s in road if s in BUILT for f in FIELDS[s]}
     value = {f: found[0] for f in sorted(fields) if (found := levels.value(f)) is not None}
     return Target(
@@ -52,6 +56,7 @@ def target_fields(levels: Levels, backend: str) -> Target:
         value.get("stages", DEFAULT_STAGES),
         value.get("threads"),
         tuple(notes),
+        value.get("consumers"),
     )
 
 
@@ -61,9 +66,9 @@ def _skeleton(levels: Levels) -> str:
 
 
 def _check(levels: Levels, used: str, road: tuple[str, ...]) -> list[str]:
-    """Return the fields that lapse with the skeletons of the road that are not built."""
+    """Return the fields that lapse: those of the road that nothing reads."""
     lapsed = []
-    kept = {f for s in road if s in BUILT for f in FIELDS[s]}
+    kept = {f for s in road if s in BUILT for f in FIELDS[s]} - set(LAPSING)
     for name, level in levels.given():
         if name not in _ALL:
             continue

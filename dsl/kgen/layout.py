@@ -53,6 +53,9 @@ class AxisLayout:
 
     Thread t holds element `i // vector * (threads * vector) + t * vector + i % vector` as its register i. Coordinates
     of the group beyond `threads` hold copies.
+
+    With `between` > 1, the first `near` coordinates hold neighbours, and `between` registers lie between them and the
+    others: element `i // between * (threads * between) + t // near * (near * between) + i % between * near + t % near`.
     """
 
     axis: str
@@ -60,6 +63,8 @@ class AxisLayout:
     group: str
     threads: int
     vector: int = 1
+    near: int = 0
+    between: int = 1
 
     @property
     def registers(self) -> int:
@@ -67,6 +72,10 @@ class AxisLayout:
 
     def element(self, coordinate: int, register: int) -> int:
         """Return the element that register `register` of the thread at `coordinate` holds."""
+        if self.between > 1:
+            far, lane = divmod(coordinate % self.threads, self.near)
+            run, row = divmod(register, self.between)
+            return ((run * (self.threads // self.near) + far) * self.between + row) * self.near + lane
         run, within = divmod(register, self.vector)
         return run * self.threads * self.vector + coordinate % self.threads * self.vector + within
 

@@ -12,6 +12,9 @@ from kgen.layout_tuple import LayoutError
 
 def axis_registers(axis: AxisLayout, step: int = 1) -> Layout:
     """Return register -> step * element for the thread at coordinate 0: runs of `vector`, threads * vector apart."""
+    if axis.between > 1:
+        runs = axis.registers // axis.between
+        return Layout((axis.between, runs), (step * axis.near, step * axis.threads * axis.between))
     runs = axis.registers // axis.vector
     return Layout((axis.vector, runs), (step, step * axis.threads * axis.vector))
 

@@ -18,11 +18,14 @@ from kgen.schedule_mma_build import MmaBuilder
 from kgen.schedule_show import describe
 from kgen.schedule_steps import Step
 from kgen.schedule_threads import DEFAULT_THREADS, MAX_THREADS, choose
+from kgen.schedule_wgmma import choose as choose_wgmma
+from kgen.schedule_wgmma_build import WgmmaBuilder, fenced
 from kgen.terms import Var
 
 KIB = 1024
 SHARED_LIMIT = {80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99, 121: 99}  # KiB a block can have
 MAX_REGISTERS = 255
+Skeleton = Literal["simt", "mma", "wgmma"]
 
 
 @dataclass(frozen=True)
@@ -56,24 +59,33 @@ class Plan:
 
 @dataclass(frozen=True)
 class Wish:
-    """What a schedule asks of the plan. `threads` None lets the scheduler choose; `stages` is for rings of tiles."""
+    """What a schedule asks of the plan. `threads` and `consumers` None let the scheduler choose; `stages` is for rings
+    of tiles, `consumers` counts the warpgroups of wgmma."""
 
-    skeleton: Literal["simt", "mma"] = "simt"
+    skeleton: Skeleton = "simt"
     threads: int | None = None
     stages: int = 1
+    consumers: int | None = None
 
 
 def plan(
-    kernel: Kernel, *, arch: str, threads: int | None, skeleton: Literal["simt", "mma"] = "simt", stages: int = 1
+    kernel: Kernel,
+    *,
+    arch: str,
+    threads: int | None,
+    skeleton: Skeleton = "simt",
+    stages: int = 1,
+    consumers: int | None = None,
 ) -> Plan:
-    """Plan a kernel for an architecture ("sm_80", "sm_90a", ...); `threads` None lets the scheduler choose.
+    """Plan a kernel for an architecture ("sm_80", "sm_90a", ...); `threads` None lets the scheduler choose, and so does
+    `consumers`, the warpgroups of a `wgmma` plan (which takes its threads from them).
 
     Raises KgenError if the threads are not a power of two from 32 to 1024, if the skeleton cannot serve the kernel, or
     if shared memory or the registers of the accumulators cannot fit; the message names the nearest tile sizes that do.
     """
     _check_threads(threads)
     limit = shared_limit(arch)
-    wish = Wish(skeleton, threads, stages)
+    wish = Wish(skeleton, threads, stages, consumers)
     made = _plan(kernel, arch, wish)
     if made.smem_bytes > limit:
         have = f"kernel '{kernel.name}' needs {made.smem_bytes} bytes of shared memory; {arch} has {limit} a block"
@@ -106,6 +118,8 @@ def _plan(kernel: Kernel, arch: str, wish: Wish) -> Plan:
     homes, map_ = builder.homes, builder.threads
     steps, smem = place(builder.build(kernel.body))
     barred = with_barriers(steps, _exchanged(kernel, map_))
+    if wish.skeleton == "wgmma":
+        barred = fenced(barred)
     registers = _accumulators(kernel.body, homes, map_)
     return Plan(kernel.name, arch, wish.skeleton, map_.threads, smem, registers, map_, homes, barred)
 
@@ -114,6 +128,9 @@ def _builder(kernel: Kernel, wish: Wish) -> Builder:
     homes = find_homes(kernel)
     if wish.skeleton == "simt":
         return Builder(kernel, homes, choose(kernel, collect(kernel, homes), wish.threads))
+    if wish.skeleton == "wgmma":
+        threads, own, sides = choose_wgmma(kernel, homes, wish.consumers)
+        return WgmmaBuilder(kernel, own, threads, sides=sides, stages=wish.stages)
     threads, own, sides = choose_mma(kernel, homes, (wish.threads or DEFAULT_THREADS) // WARP)
     return MmaBuilder(kernel, own, threads, sides=sides, stages=wish.stages)
 

@@ -24,7 +24,6 @@ from kgen.schedule_steps import (
     writes,
 )
 
-ALIGNMENT = 16
 EASY_BYTES = 48 * 1024  # up to here tiles do not share memory: sharing costs barriers
 Interval = tuple[int, int]
 Place = Memory | str  # shared memory, or a buffer by name
@@ -50,11 +49,11 @@ def _first_fit(memory: dict[str, Memory], live: dict[str, list[Interval]]) -> di
     offsets: dict[str, int] = {}
     for name in sorted(memory, key=lambda n: -memory[n].bytes):
         taken = sorted((offsets[o], offsets[o] + memory[o].bytes) for o in offsets if _overlap(live[o], live[name]))
-        at = 0
+        at, aligned = 0, memory[name].alignment
         for low, high in taken:
             if at + memory[name].bytes <= low:
                 break
-            at = max(at, -(-high // ALIGNMENT) * ALIGNMENT)
+            at = max(at, -(-high // aligned) * aligned)
         offsets[name] = at
     return offsets
 

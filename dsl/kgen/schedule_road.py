@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from kgen.configure import Config
+from kgen.configure_target import ROAD
 from kgen.errors import KgenError
 from kgen.ir import Dot, Kernel
 from kgen.schedule import Plan, plan
@@ -13,6 +14,7 @@ from kgen.schedule_homes import operations
 from kgen.schedule_mma import NotServed
 
 WARP = 32
+WGMMA_ARCH = "sm_90a"
 
 
 def plan_all(kernels: Iterable[Kernel], arch: str, config: Config) -> tuple[Mapping[str, Plan], Config]:
@@ -31,15 +33,31 @@ def plan_all(kernels: Iterable[Kernel], arch: str, config: Config) -> tuple[Mapp
 
 
 def _plan(kernel: Kernel, arch: str, config: Config) -> tuple[Plan, str]:
-    has_dots = any(isinstance(op, Dot) for op in operations(kernel.body))
-    if config.skeleton != "mma" or not has_dots:
+    """Return the plan by the first skeleton of the road that can serve, and why those before it cannot."""
+    if not any(isinstance(op, Dot) for op in operations(kernel.body)):
         return plan(kernel, arch=arch, threads=config.threads), ""
-    try:
-        threads = WARP * config.warps
-        return plan(kernel, arch=arch, threads=threads, skeleton="mma", stages=config.stages), ""
-    except NotServed as refused:
-        note = f"kernel '{kernel.name}' is simt: {refused}"
-    try:
-        return plan(kernel, arch=arch, threads=config.threads), note
-    except KgenError as error:
-        raise KgenError(f"{error} (simt, because {note.split(': ', 1)[1]})") from None
+    reasons: list[str] = []
+    for skeleton in ROAD[ROAD.index(config.skeleton) :]:
+        try:
+            made = _by(skeleton, kernel, arch, config)
+            return made, f"kernel '{kernel.name}' is {skeleton}: {'; '.join(reasons)}" if reasons else ""
+        except NotServed as refused:
+            reasons += [] if str(refused) in reasons else [str(refused)]
+        except KgenError as error:
+            if not reasons:
+                raise
+            raise KgenError(f"{error} ({skeleton}, because {'; '.join(reasons)})") from None
+    raise AssertionError("the last skeleton of the road serves every kernel")
+
+
+def _by(skeleton: str, kernel: Kernel, arch: str, config: Config) -> Plan:
+    match skeleton:
+        case "wgmma":
+            if arch != WGMMA_ARCH:
+                raise NotServed(f"wgmma is of {WGMMA_ARCH}, not of {arch}")
+            consumers = config.target.consumers
+            return plan(kernel, arch=arch, threads=None, skeleton="wgmma", stages=config.stages, consumers=consumers)
+        case "mma":
+            return plan(kernel, arch=arch, threads=WARP * config.warps, skeleton="mma", stages=config.stages)
+        case _:
+            return plan(kernel, arch=arch, threads=config.threads)

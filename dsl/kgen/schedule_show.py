@@ -16,11 +16,13 @@ from kgen.schedule_steps import (
     MmaMultiply,
     Multiply,
     Pack,
+    ProxyFence,
     SharedTile,
     Spill,
     Stage,
     Step,
     Walk,
+    WgmmaMultiply,
     Write,
     all_steps,
     writes,
@@ -44,6 +46,7 @@ def layout_lines(threads: ThreadMap) -> Iterator[str]:
     yield "layouts"
     for name, axis in threads.axes.items():
         runs = f" in runs of {axis.vector}" if axis.vector > 1 else ""
+        runs += f", {axis.between} of them {axis.near} apart" if axis.between > 1 else ""
         yield f"  {name}: {axis.size} = {axis.threads} threads of {axis.group} x {axis.registers} registers{runs}"
 
 
@@ -69,6 +72,7 @@ def _memory_lines(steps: tuple[Step, ...]) -> Iterator[str]:
         if isinstance(m, SharedTile):
             shape = f"{f'[{m.slots}]' if m.slots > 1 else ''}[{m.outer}: {m.rows}][{m.inner}: {m.pitch}]"
             shape += " swizzled" if m.swizzled else ""
+            shape += f" in spans of {m.span} bytes" if m.span else ""
         else:
             shape = f"[{m.warps}][{m.slots}]"
         yield f"  {m.offset:>6}  {m.name}{shape} {m.dtype}, {m.bytes} bytes"
@@ -104,6 +108,9 @@ def step_text(step: Step) -> str:
             return f"dot {op.dst.name} from {sides}, {op.contract} by {step_size}"
         case Pack(op=op, along=along):
             return f"pack {op.dst.name} by pairs along {along}"
+        case WgmmaMultiply(op=op, a=a, left=left, right=right):
+            where = "registers" if a is None else "shared memory"
+            return f"wgmma {op.dst.name} from {left.name} ({where}), {right.name} over {op.contract}"
         case MmaMultiply(op=op, a=a, left=left, right=right):
             where = "registers" if a is None else "shared memory"
             return f"mma {op.dst.name} from {left.name} ({where}), {right.name} over {op.contract}"
@@ -112,6 +119,8 @@ def step_text(step: Step) -> str:
             return f"reduce over {op.axis}: {lanes} lanes{through}"
         case Barrier():
             return "barrier"
+        case ProxyFence():
+            return "what is written so far becomes visible to wgmma"
         case Walk(op=op, ring=ring):
             return f"loop over {op.axis} by {op.tile}" + (f", {ring.stages} tiles in a ring" if ring else "")
 

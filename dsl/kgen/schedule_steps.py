@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from kgen.ir import Assign, Combine, Dot, Init, Let, LoadTile, Loop, Op, Store, TileReduce
 from kgen.layout import ThreadGroup
@@ -11,12 +12,16 @@ from kgen.schedule_access import Form
 from kgen.terms import Var
 from kgen.types import DType
 
+ALIGNMENT = 16
+
 
 @dataclass(frozen=True)
 class SharedTile:
     """A tile in shared memory: element (outer, inner) lies at `offset + (outer * pitch + inner) * dtype.bytes`.
 
     `swizzled`: the 16-byte chunks of each row are permuted, so that eight rows are read without bank conflicts.
+    `span` > 0: rows are cut into pieces of that many bytes, each piece's rows follow each other and are permuted alone:
+    the image that TMA writes and wgmma reads.
     `slots` copies of the tile follow each other, `slot_bytes` apart.
     """
 
@@ -29,6 +34,12 @@ class SharedTile:
     offset: int = 0
     swizzled: bool = False
     slots: int = 1
+    span: int = 0
+
+    @property
+    def alignment(self) -> int:
+        """Bytes of which the offset must be a multiple: eight rows of a span, which the permutation takes together."""
+        return 8 * self.span if self.span else ALIGNMENT
 
     @property
     def slot_bytes(self) -> int:
@@ -103,10 +114,14 @@ class Multiply:
 
 @dataclass(frozen=True)
 class Pack:
-    """A value computed in registers as the left operand of matrix instructions: pairs along `along` in one register."""
+    """A value computed in registers as the left operand of matrix instructions: pairs along `along` in one register.
+
+    `together`: the four registers that one instruction takes follow each other.
+    """
 
     op: Let
     along: str
+    together: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,6 +141,16 @@ class MmaMultiply:
 
 
 @dataclass(frozen=True)
+class WgmmaMultiply(MmaMultiply):
+    """A Dot by instructions of a warpgroup: 64 rows by up to 256 columns by 16; shared tiles are read in spans."""
+
+
+@dataclass(frozen=True)
+class ProxyFence:
+    """What a thread has written to shared memory may be read by asynchronous instructions after the next barrier."""
+
+
+@dataclass(frozen=True)
 class Scratch:
     """Shared memory in which the warps of a group exchange partial results: one row of `slots` elements per warp."""
 
@@ -134,6 +159,7 @@ class Scratch:
     warps: int
     slots: int
     offset: int = 0
+    alignment: ClassVar[int] = ALIGNMENT
 
     @property
     def bytes(self) -> int:
@@ -158,10 +184,12 @@ class Barrier:
 @dataclass(frozen=True)
 class Ring:
     """Tiles that a loop fills ahead: tile t of the loop lies in slot `t % stages`, and is made in iteration
-    `t - (stages - 1)`. Every iteration begins with a barrier, which all uses of the slots rely on."""
+    `t - (stages - 1)`. Every iteration begins with a barrier, which all uses of the slots rely on. `fenced`: with a
+    ProxyFence before that barrier."""
 
     stages: int
     fills: tuple[Stage, ...]
+    fenced: bool = False
 
     @property
     def tiles(self) -> tuple[SharedTile, ...]:
@@ -177,7 +205,7 @@ class Walk:
     ring: Ring | None = None
 
 
-Step = Elementwise | Load | Write | Stage | Spill | Pack | Multiply | MmaMultiply | Fold | Barrier | Walk
+Step = Elementwise | Load | Write | Stage | Spill | Pack | Multiply | MmaMultiply | Fold | Barrier | ProxyFence | Walk
 Memory = SharedTile | Scratch
 
 
@@ -186,7 +214,7 @@ def operations_of(step: Step) -> tuple[Op, ...]:
     match step:
         case Elementwise(ops=ops) | Stage(ops=ops):
             return ops
-        case Spill() | Barrier():
+        case Spill() | Barrier() | ProxyFence():
             return ()
         case _:
             return (step.op,)

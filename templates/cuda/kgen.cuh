@@ -28,6 +28,7 @@
 //                tma_store_2d(map, a, x, y) .. _5d   tma_commit()  tma_wait<N>()  tma_wait_read<N>(): `a` may be reused
 //   products     wgmma_fence()  wgmma_commit()  wgmma_wait<N>()    wgmma_ss<T, N, TA, TB>(d, desc_a, desc_b, accumulate)
 //                wgmma_rs<T, N, TB>(d, a, desc_b, accumulate): f32 d[N / 2]; TA, TB: 1 if not contiguous along k
+//                wgmma_hold(d): before the first wgmma on d and after its wait, so that the compiler moves nothing across
 //   warps        elect_one(): true in one lane    setmaxnreg_inc<R>()  setmaxnreg_dec<R>()
 //
 //   conversions  to_f32(x)  from_f32<T>(x)  convert<To>(x)

@@ -105,6 +105,12 @@ KG_DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "mem
 KG_DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N> KG_DEVICE void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
+// Keeps work on the accumulators d on its side of this line: the compiler does not know that wgmma is asynchronous.
+template <int N>
+KG_DEVICE void wgmma_hold(f32 (&d)[N]) {
+    KG_UNROLL for (int j = 0; j < N; ++j) asm volatile("" : "+f"(d[j])::"memory");
+}
+
 #include "kgen_wgmma.cuh"
 
 template <class T, int N, int TA, int TB>

@@ -12,6 +12,7 @@ from kgen.emit.cuda_fold import Merge, merge_of
 from kgen.emit.cuda_mma import MMA_ADD, SWIZZLE, lane_line
 from kgen.emit.cuda_mma_ring import COPY_ASYNC, COPY_HEAD
 from kgen.emit.cuda_scope import Context, indented
+from kgen.emit.cuda_wgmma import SPANNED, fragment_orders
 from kgen.emit.cuda_wrap import wrapped
 from kgen.emit.grid import decode
 from kgen.emit.header import Header
@@ -54,6 +55,7 @@ HELPERS = {
     "ldg_head": HEAD_LOAD,
     "stg_head": HEAD_STORE,
     "swizzled": SWIZZLE,
+    "spanned": SPANNED,
     "copy_async": COPY_ASYNC,
     "copy_head": COPY_HEAD,
     "mma_add": MMA_ADD,
@@ -151,7 +153,7 @@ def _merges(kernels: tuple[Kernel, ...]) -> dict[object, Merge]:
 
 
 def _kernel(kernel: Kernel, plan: Plan, merges: Mapping[object, Merge], statements: Mapping[str, str]) -> KernelView:
-    context = Context.of(kernel, plan.map)
+    context = Context.of(kernel, plan.map, fragment_orders(plan.steps))
     shared, shared_lines = _shared(context, plan)
     body = Body(context, shared, merges, statements).lines(plan.steps)
     grid = _used(_grid(context), body)
@@ -262,4 +264,4 @@ def _shape(m: Memory) -> str:
     if not isinstance(m, SharedTile):
         return f"[{m.warps}][{m.slots}]"
     slots = f"[{m.slots}]" if m.slots > 1 else ""
-    return f"{slots}[{m.outer}: {m.rows}][{m.inner}: {m.pitch}]" + (", swizzled" if m.swizzled else "")
+    return f"{slots}[{m.outer}: {m.rows}][{m.inner}: {m.pitch}]" + (", swizzled" if m.swizzled or m.span else "")

@@ -13,6 +13,8 @@ from kgen.emit.cuda_mma import pack
 from kgen.emit.cuda_mma_ring import OpenRing, next_tile, open_ring
 from kgen.emit.cuda_scope import Context, Nest, indented
 from kgen.emit.cuda_shared import spill, stage
+from kgen.emit.cuda_wgmma import multiply as wgmma_multiply
+from kgen.emit.cuda_wgmma import pack as wgmma_pack
 from kgen.emit.labels import label_text
 from kgen.ir import Assign, Init, Label, Segment
 from kgen.schedule_steps import (
@@ -23,10 +25,12 @@ from kgen.schedule_steps import (
     MmaMultiply,
     Multiply,
     Pack,
+    ProxyFence,
     Spill,
     Stage,
     Step,
     Walk,
+    WgmmaMultiply,
     Write,
     operations_of,
 )
@@ -73,13 +77,17 @@ class Body:
             case Multiply(a=a, b=b):
                 return multiply(context, step, shared[a.name], shared[b.name])
             case Pack():
-                return pack(context, step)
+                return wgmma_pack(context, step) if step.together else pack(context, step)
+            case WgmmaMultiply(a=a, b=b):
+                return wgmma_multiply(context, step, None if a is None else shared[a.name], shared[b.name])
             case MmaMultiply(a=a, b=b):
                 return mma_multiply(context, step, None if a is None else shared[a.name], shared[b.name])
             case Fold(op=op, scratch=scratch):
                 return fold(context, step, self.merges.get(op), tuple(shared[s.name] for s in scratch))
             case Barrier():
                 return ["sync_threads();"]
+            case ProxyFence():
+                return ["fence_proxy_async();"]
             case Walk():
                 return self.walk(step)
 
@@ -127,7 +135,8 @@ class Body:
         inside = [f"KG_TILE({number}, {name}, {masked});"]
         shared = dict(self.shared)
         if ring is not None:
-            inside += next_tile(ring, shared)
+            arrived, *rest = next_tile(ring, shared)
+            inside += [arrived, *(["fence_proxy_async();"] if ring.ring.fenced else []), *rest]
             self.shared = {**shared, **ring.slots}
         inside += self.lines(body)
         self.bounds, self.shared = kept, shared

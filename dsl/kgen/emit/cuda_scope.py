@@ -62,6 +62,14 @@ def cuda_names(kernel: Kernel) -> Names:
 
 
 @dataclass(frozen=True)
+class FragmentOrder:
+    """A value held in one flat array: 64 rows after 64 rows, in them 8 columns after 8 columns, each 2 rows of 2."""
+
+    row: str
+    col: str
+
+
+@dataclass(frozen=True)
 class Context:
     """All that is fixed while one kernel is printed."""
 
@@ -71,14 +79,16 @@ class Context:
     scope: Scope
     group_names: dict[str, str]
     index_names: dict[str, str]
+    fragments: Mapping[str, FragmentOrder] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, kernel: Kernel, threads: ThreadMap) -> Context:
+    def of(cls, kernel: Kernel, threads: ThreadMap, fragments: Mapping[str, FragmentOrder] | None = None) -> Context:
         names = cuda_names(kernel)
         tables = (names.arguments, names.constants, names.position, names.start, names.values)
         scope = Scope(name for table in tables for name in table.values())
         groups = {g.name: scope.give(g.name) for g in threads.groups}
-        return cls(kernel, threads, names, scope, groups, {a: scope.give(f"i_{a}") for a in kernel.tile_axes})
+        index = {a: scope.give(f"i_{a}") for a in kernel.tile_axes}
+        return cls(kernel, threads, names, scope, groups, index, fragments or {})
 
     def whole(self, axis: str) -> bool:
         """Return whether a tile axis starts at 0, so that offset and position are one."""
@@ -93,6 +103,8 @@ class Context:
 
     def declaration(self, var: Var) -> str:
         """Return the declarator of a register value, such as `float s[4][8]`."""
+        if var.name in self.fragments:
+            return f"{var.dtype.cuda} {self.value(var)}[{self.map.registers(var.axes)}]"
         dims = "".join(f"[{self.map.axes[a].registers}]" for a in self.held_dims(var.axes))
         return f"{var.dtype.cuda} {self.value(var)}{dims}"
 
@@ -127,6 +139,8 @@ def element_text(layout: AxisLayout, thread: Text, index: str, width: int) -> st
     run, step = layout.vector, layout.threads * layout.vector
     register = index if width == 1 else f"{index} * {width}"
     at = f"({thread.code})" if thread.prec < PRODUCT else thread.code
+    if layout.between > 1:
+        return _between_text(layout, at, index)
     if layout.threads == 1:
         return register
     if run == layout.registers:
@@ -137,6 +151,17 @@ def element_text(layout: AxisLayout, thread: Text, index: str, width: int) -> st
         return f"({thread.code} + {layout.threads} * {index}) * {run}"
     first = f"{index} / {run}" if width == 1 else f"{register} / {run}"
     return f"{first} * {step} + {at} * {run} + {register} % {run}"
+
+
+def _between_text(layout: AxisLayout, at: str, index: str) -> str:
+    """Return the element where registers lie between the lanes' coordinates and the warps'."""
+    near, between = layout.near, layout.between
+    terms = [f"{at} / {near} * {near * between}", f"{at} % {near}"]
+    if layout.registers == between:
+        terms.insert(1, f"{index} * {near}")
+    else:
+        terms[:1] = [f"{index} / {between} * {layout.threads * between}", terms[0], f"{index} % {between} * {near}"]
+    return " + ".join(terms)
 
 
 @dataclass
@@ -175,8 +200,20 @@ class Nest:
 
     def at(self, var: Var) -> str:
         """Return the register of a value in this pass."""
+        order = self.context.fragments.get(var.name)
+        if order is not None:
+            return f"{self.context.value(var)}[{self._fragment_index(order)}]"
         dims = self.context.held_dims(var.axes)
         return self.context.value(var) + "".join(f"[{self.register(a)}]" for a in dims)
+
+    def _fragment_index(self, order: FragmentOrder) -> str:
+        row, col = self.register(order.row), self.register(order.col)
+        pair = f"({col})" if " " in col else col
+        terms = [f"{pair} / 2 * 4", f"{row} * 2", f"{pair} % 2"]
+        axes = self.context.map.axes
+        if axes[order.row].registers > 2:
+            terms[1:2] = [f"{row} / 2 * {axes[order.col].registers * 2}", f"{row} % 2 * 2"]
+        return " + ".join(terms)
 
     def offset(self, axis: str) -> Text:
         """Return the place of the current element in its tile."""

@@ -18,10 +18,11 @@ MAX_UNROLLED = 8  # more turns stay a loop: their loads would need too many regi
 
 def address_of(tile: SharedTile, base: str, outer: str, inner: str) -> str:
     """Return the shared address of an element; `outer` and `inner` are texts of its place, "0" for none."""
-    if tile.swizzled:
+    if tile.swizzled or tile.span:
         size = tile.dtype.bytes
         byte = f"({inner}) * {size}" if " + " in inner or " % " in inner else f"{inner} * {size}"
-        return f"{base} + swizzled<{tile.pitch * size}>({outer}, {'0' if inner == '0' else byte})"
+        place = f"spanned<{tile.span}, {tile.rows}>" if tile.span else f"swizzled<{tile.pitch * size}>"
+        return f"{base} + {place}({outer}, {'0' if inner == '0' else byte})"
     terms = []
     if outer != "0":
         terms.append(f"{outer if ' ' not in outer else f'({outer})'} * {tile.pitch}")

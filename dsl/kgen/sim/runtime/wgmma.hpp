@@ -33,6 +33,8 @@ KG_DEVICE void wgmma_fence(u32 line = __builtin_LINE()) { kg::meet(kg::Op::wgmma
 KG_DEVICE void wgmma_commit(u32 line = __builtin_LINE()) { kg::meet(kg::Op::wgmma_commit, 0, line, kg::commit_products); }
 template <int N> KG_DEVICE void wgmma_wait(u32 line = __builtin_LINE()) { kg::meet(kg::Op::wgmma_wait, N, line, kg::wait_for_products); }
 
+template <int N> KG_DEVICE void wgmma_hold(f32 (&)[N]) {}
+
 template <class T, int N, int TA, int TB>
 KG_DEVICE void wgmma_ss(f32* d, u64 a, u64 b, bool accumulate = true, u32 line = __builtin_LINE()) {
     kg::product<T, N>({d, nullptr, a, b, N, kg::operand<T>, TA != 0, TB != 0, accumulate}, line);
