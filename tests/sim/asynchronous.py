@@ -51,4 +51,33 @@ COPY_CASE = Case(
     smem=2048,
 )
 
-ASYNC_CASES = [COPY_CASE]
+HEAD_CASE = Case(
+    entry="copy_heads",
+    text=kernel(
+        "const bf16* x, const i32* bytes, bf16* y",
+        """    KG_SMEM(smem);
+    cp_async16_head(smem + 16 * tid, x + 8 * tid, ldg(bytes + tid));
+    cp_async_commit();
+    cp_async_wait<0>();
+    stg_vec<8>(y + 8 * tid, lds_vec<bf16, 8>(smem + 16 * tid));
+""",
+        "copy_heads",
+    ),
+    inputs=lambda: {"x": (torch.arange(505) % 99).bfloat16(), "bytes": _head_bytes()},
+    outputs=lambda: {"y": torch.zeros(64, 8, dtype=torch.bfloat16)},
+    expected=lambda t: {
+        "y": torch.nn.functional.pad(t["x"], (0, 7)).view(64, 8)
+        * (2 * torch.arange(8) < t["bytes"].view(64, 1)).bfloat16()
+    },
+    smem=1024,
+)
+
+
+def _head_bytes() -> torch.Tensor:
+    """Return even counts from -4 to 18; the last thread's is what exists."""
+    bytes_ = 2 * (torch.arange(64) % 12) - 4
+    bytes_[-1] = 2
+    return bytes_.int()
+
+
+ASYNC_CASES = [COPY_CASE, HEAD_CASE]

@@ -131,6 +131,20 @@ COPIES = [
     ),
 ]
 
+HEADS = [
+    Faulty(
+        "head of a copy that is longer than the tensor",
+        "out_of_bounds",
+        """
+    cp_async16_head(smem + 16 * t, x + 4 * t + (t == 31 && broken ? 4 : 0), t < 32 ? 12 : 0);  // HERE
+    cp_async_commit();
+    cp_async_wait<0>();
+    stg(y + i, lds<float>(smem + 16 * t));
+""",
+        ("cp.async of 12 bytes", "byte offset 512", "'x'"),
+    ),
+]
+
 MATRICES = [
     Faulty(
         "matrix loaded without a barrier after others' stores",
@@ -232,4 +246,4 @@ MATRICES = [
     ),
 ]
 
-ASYNC = [*COPIES, *MATRICES]
+ASYNC = [*COPIES, *HEADS, *MATRICES]

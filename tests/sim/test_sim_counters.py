@@ -72,6 +72,15 @@ def test_lines_of_global_accesses(cache_dir: Path) -> None:
     assert counters.tensors["y"].distinct_stored == 4 * 16
 
 
+def test_the_head_of_a_copy_counts_by_what_exists(cache_dir: Path) -> None:
+    body = """    int t = threadIdx.x;
+    cp_async16_head(smem + 16 * t, x + 4064 + 4 * t, t < 7 ? 16 : t == 7 ? 12 : -4);
+    stg(y + t, 0);
+"""
+    x = run(body, cache_dir).tensors["x"]
+    assert (x.loaded, x.distinct_loaded, x.load_sectors) == (7 * 16 + 12, 7 * 16 + 12, 4)
+
+
 def test_special_functions_are_counted_by_call(cache_dir: Path) -> None:
     body = """    float v = ldg(x + threadIdx.x);
     v = ex2(v) + lg2(v) + expf(v) + rsqrtf(v) + sqrtf(v) + tanhf(v) + fmaf(v, v, v) + fabsf(v);

@@ -11,6 +11,14 @@ void note_load(const Allocation& tensor, u64 offset, u32 bytes, u32 line);
 void note_store(const Allocation& tensor, u64 offset, u32 bytes, u32 line);
 void note_atomic(const Allocation& tensor, u64 offset, u32 bytes, u32 line);
 
+// Elements that the bytes touch count as accessed; `marks` is null if that is not counted.
+KG_DEVICE void mark_elements(u8* marks, const Allocation& tensor, u64 offset, u32 bytes) {
+    if (!marks) return;
+    u64 first = offset / tensor.item, last = (offset + bytes - 1) / tensor.item;
+    if (first == last) marks[first] = 1;
+    else __builtin_memset(marks + first, 1, last - first + 1);
+}
+
 template <class T>
 KG_DEVICE void check_global(const void* p, Access access, u32 line) {
     static_assert(one_access<T>, "an access moves 1, 2, 4, 8 or 16 bytes");
@@ -23,12 +31,15 @@ KG_DEVICE void check_global(const void* p, Access access, u32 line) {
     Traffic& traffic = w.traffic[slot];
     if (access == Access::load || access == Access::copy) {
         traffic.loaded += sizeof(T);
+        mark_elements(tensor.loaded, tensor, offset, sizeof(T));
         if (tensor.writer) note_load(tensor, offset, sizeof(T), line);
     } else if (access == Access::store) {
         traffic.stored += sizeof(T);
+        mark_elements(tensor.stored, tensor, offset, sizeof(T));
         note_store(tensor, offset, sizeof(T), line);
     } else {
         traffic.atomics += sizeof(T);
+        mark_elements(tensor.stored, tensor, offset, sizeof(T));
         note_atomic(tensor, offset, sizeof(T), line);
     }
     if (w.log) log_access(p, access, line, sizeof(T));
@@ -43,6 +54,7 @@ KG_DEVICE void check_head(const void* p, u32 bytes, u32 piece, u32 line) {
     u64 offset = address - tensor.base;
     if (offset >= tensor.bytes || bytes > tensor.bytes - offset) [[unlikely]] bad_global(p, bytes, Access::copy, line);
     w.traffic[slot].loaded += bytes;
+    mark_elements(tensor.loaded, tensor, offset, bytes);
     if (tensor.writer) note_load(tensor, offset, bytes, line);
     if (w.log) log_access(p, Access::copy, line, piece);
 }

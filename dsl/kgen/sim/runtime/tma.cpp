@@ -66,10 +66,6 @@ const Allocation& tensor_of(const Worker& w, u64 address) { return w.allocations
 
 Traffic& traffic_of(const Worker& w, u64 address) { return w.traffic[(address - w.arena) >> w.slot_shift]; }
 
-void mark_elements(u8* marks, const Allocation& tensor, u64 offset, u32 bytes) {
-    if (marks) std::memset(marks + offset / tensor.item, 1, bytes / tensor.item);
-}
-
 void execute_load(Worker& w, const PendingTile& tile) {
     each_piece(tile, [&](u32 address, u64 global, u32 bytes) {
         unsigned char* target = w.shared + (address - shared_base);

@@ -14,10 +14,6 @@ using Key = std::tuple<u32, Access, u32, u32>;  // line, kind, bytes, occurrence
 
 bool is_load(Access access) { return access == Access::load || access == Access::copy; }
 
-void mark(u8* elements, u64 first, u64 last) {
-    if (elements) std::memset(elements + first, 1, last - first + 1);
-}
-
 void count_global(Worker& w, Access access, u32 line, const u64* lanes, u32 bytes) {
     u64 sorted[warp_size], sectors = 0, previous = ~u64{0};
     u32 count = 0;
@@ -28,9 +24,6 @@ void count_global(Worker& w, Access access, u32 line, const u64* lanes, u32 byte
     u32 distinct = static_cast<u32>(std::unique(sorted, sorted + count) - sorted);
     for (u32 i = 0; i < distinct; ++i) {
         u64 slot = (sorted[i] - w.arena) >> w.slot_shift, sector = sorted[i] / 32;
-        const Allocation& tensor = w.allocations[slot];
-        u64 offset = sorted[i] - tensor.base;
-        mark(is_load(access) ? tensor.loaded : tensor.stored, offset / tensor.item, (offset + bytes - 1) / tensor.item);
         if (sector == previous) continue;
         previous = sector;
         ++sectors;
