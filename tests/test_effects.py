@@ -9,7 +9,9 @@ import pytest
 from kgen.errors import KgenError
 from kgen.spec import load
 from kgen.spec_model import AxisModel, AxisStructure, KernelFields, LevelModel, Model, SplitModel
+from kgen.workflow.check import check
 from kgen.workflow.instance import instances
+from kgen.workflow.progress import Silent
 from kgen.workflow.texts import Origin, identity, texts_for
 from marked_errors import errors
 
@@ -195,3 +197,12 @@ def test_cuda_alone_takes_tiles_of_any_size() -> None:
 def _body(text: str) -> str:
     """Return a text without the hash of its spec."""
     return re.sub(r"sha256 \w+", "", text)
+
+
+def test_a_demand_that_the_spec_does_not_write_is_noted() -> None:
+    text = PRODUCT.replace("y[b, m, n] = sum[k](s * w[k, n])", "y[b, n, m] = sum[k](s * w[k, n])")
+    assert check(load(PRODUCT), CUDA, ("sm_90",), Silent()).notes == ()
+    assert check(load(text), CUDA, ("sm_90",), Silent()).notes == (
+        "y, dimension 1: every element is written once (N == M), checked at every call",
+        "y, dimension 2: every element is written once (M == N), checked at every call",
+    )

@@ -73,6 +73,14 @@ def test_a_failed_definition_is_reported_once() -> None:
     assert len(errors(run, spec_text("v = «zz» + 1\nq = v * 2\ny[b, m] = q"))) == 1
 
 
+def test_what_follows_from_a_broken_name_is_not_reported() -> None:
+    broken_axis = spec_text(GOOD).replace("b: {extent: B}", "b: {extent: «1.5»}")
+    assert [m for m, _ in errors(run, broken_axis)] == ["expected an integer, not a value of type f32"]
+    overwritten = spec_text(GOOD).replace("x: {dims: [b, m, n], dtype: T}", "x: {dims: [b, m, n], dtype: «TT»}")
+    overwritten = overwritten.replace("dtype: T, out: true", "dtype: T, out: true, inplace: x")
+    assert len(errors(run, overwritten)) == 1
+
+
 def test_all_errors_are_reported_in_order() -> None:
     text = spec_text(
         "v = «zz» + 1\ny[b, m] = «yy»", "mask: «mm» < 1\nrequire: [«ZZ» > 0]", "  t: {dims: [«q»], dtype: f32}"

@@ -90,8 +90,10 @@ STRUCTURE = [
         "  m: {extent: M}",
         "  m: {extent: M, split: {count: 2, combine: «last»}}",
         "not built yet: 'last'",
-        "built are merge",
+        "built is merge",
     ),
+    ("  m: {extent: M}", "  m: {extent: M, split: {«size»: 4}}", "not built yet: split by a fixed size", None),
+    ("  m: {extent: M}", "  m: {extent: M, «split»: {}}", "'axes.m.split' has no 'count'", None),
     ("t = a * x[m, n]", "t = a «=» x[m, n]", "unexpected '='", None),
     ("default: 1e-5", "default: 1 «$» 2", "unexpected character '$'", None),
     ("threads: 128", "threads: «100»", "expected a power of two from 32 to 1024, not 100", "nearest are 64 and 128"),
@@ -121,6 +123,14 @@ def test_structure_errors(old: str, new: str, message: str | None, hint: str | N
 def test_all_errors_of_a_file_are_reported_at_once() -> None:
     text = edited("tile: 64", "tile: «0», «strem»: 1").replace("t = a *", "t = a «=»").replace("out: true", "out: «1»")
     assert len(errors(load, text)) == 4
+
+
+def test_other_kinds_of_files_are_named() -> None:
+    folder = resources.path("specs")
+    for name, kind in (("predicates.yaml", "predicates"), ("accumulators/sum.yaml", "an accumulator record")):
+        path = folder / name
+        with pytest.raises(SpecError, match=f"^{path}:1:1: error: this file holds {kind}, not a kernel"):
+            load(path)
 
 
 def test_an_error_is_shown_with_its_line_and_a_caret() -> None:

@@ -143,7 +143,7 @@ class _Configure:
             if roles[name] != "stream":
                 raise fail(
                     place,
-                    f"not built yet: a loop over '{name}', which is no stream axis",
+                    f"'{name}' is no stream axis: it is not walked in a loop",
                     f"stream axes are {', '.join(streams)}",
                 )
         missing = [a for a in streams if a not in order]

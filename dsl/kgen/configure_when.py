@@ -59,5 +59,5 @@ def _name(node: s.Node, name: str, facts: Facts) -> Known:
         return DTYPES[name]
     if name in facts.run_time:
         hint = "sizes with a list of values (in: [...]) and params with static: true are known when a variant is built"
-        raise fail(node.span, f"not built yet: a case that depends on '{name}', which is known at run time only", hint)
+        raise fail(node.span, f"a case cannot depend on '{name}', which is known at a call only", hint)
     raise fail(node.span, f"unknown name '{name}'", nearest(name, [*facts.values, *DTYPES]))

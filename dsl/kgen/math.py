@@ -1,4 +1,4 @@
-"""The resolved spec: what a kernel computes, typed, with every name bound. Made by resolve, read by all later stages."""
+"""The resolved spec: what a kernel computes, typed, every name bound. Made by resolve, read by all later stages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor argument. `dims` are i32 extents over sizes. `fast` are the dims allowed a unit-stride fast path (default the last)."""
+    """A tensor argument. `dims`: i32 extents over sizes. `fast`: dims with a unit-stride fast path (default the last)."""
 
     name: str
     dims: tuple[Expr, ...]
@@ -74,10 +74,14 @@ class ParamDef:
 
 @dataclass(frozen=True)
 class Check:
-    """A condition that the op checks at a call, with the text it is reported as."""
+    """A condition that the op checks at a call, with the text it is reported as.
+
+    `implied`: nobody wrote it; the left side of a statement demands it.
+    """
 
     condition: Expr
     text: str
+    implied: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from kgen.parse import parse_statement
 from kgen.resolve_bind import bind_sizes
 from kgen.resolve_expr import Resolver
 from kgen.resolve_reduce import check_accumulate
-from kgen.resolve_scope import Scope
+from kgen.resolve_scope import Scope, silent
 from kgen.resolve_sizes import find_sizes, resolve_axes
 from kgen.resolve_store import left_side
 from kgen.resolve_tensors import resolve_params, resolve_tensors
@@ -171,6 +171,8 @@ def _define(scope: Scope, node: s.Define, number: str) -> Stmt:
 
 def _store(scope: Scope, node: s.StoreTo, number: str) -> tuple[Stmt, list[Check]]:
     tensor = scope.tensors.get(node.tensor)
+    if tensor is None and node.tensor in scope.broken:
+        raise silent()
     if tensor is None or not tensor.out:
         outputs = [t.name for t in scope.tensors.values() if t.out]
         what = "is an input: outputs have out: true" if tensor else "is no tensor"

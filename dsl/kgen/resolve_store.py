@@ -75,7 +75,9 @@ def _equal(extent: Expr, dim: Expr, where: str) -> list[Check]:
         return []
     return [
         Check(
-            Apply(BOOL, "eq", (extent, dim)), f"{where}: every element is written once ({text(extent)} == {text(dim)})"
+            Apply(BOOL, "eq", (extent, dim)),
+            f"{where}: every element is written once ({text(extent)} == {text(dim)})",
+            implied=True,
         )
     ]
 

@@ -6,7 +6,7 @@ from kgen import syntax as s
 from kgen.errors import fail, nearest
 from kgen.math import ParamDef, Tensor, Values
 from kgen.resolve_expr import Resolver
-from kgen.resolve_scope import Scope
+from kgen.resolve_scope import Scope, silent
 from kgen.resolve_sizes import dim_of
 from kgen.resolve_types import convert
 from kgen.spec_model import TensorModel
@@ -68,6 +68,8 @@ def _check_inplace(scope: Scope, tensor: Tensor) -> None:
         return
     place = scope.spec.span("tensors", tensor.name, "inplace")
     other = scope.tensors.get(tensor.inplace)
+    if tensor.inplace in scope.broken:
+        raise silent()
     if other is None or other.out:
         known = [t.name for t in scope.tensors.values() if not t.out]
         raise fail(place, f"'{tensor.inplace}' is no input", nearest(tensor.inplace, known))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from kgen.spec_model import ARCH, SpecModel
 from kgen.spec_yaml import QUOTE_HINT, Text, clean, dump, read
 
 _MAX_EXTENDS = 8
+_HELPER = re.compile(r"\s*\w+\([\w\s,]*\)\s*=")
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ def load(spec: str | Path, overrides: Sequence[str] = ()) -> Spec:
 def parse(source: Source, folder: Path | None, overrides: Sequence[str] = ()) -> Spec:
     """Return the spec in `source`; `folder` is where its `extends` and `reference` are looked up first."""
     own = read(source)
+    _check_kind(own, source)
     tree = _extended(own, folder, 0)
     for override in overrides:
         tree = set_value(tree, override)
@@ -103,6 +106,16 @@ def parse(source: Source, folder: Path | None, overrides: Sequence[str] = ()) ->
         raise SpecError(_diagnostics(e, tree, source)) from None
     text = source.text if tree is own else dump({k: v for k, v in tree.items() if k != "extends"})
     return Spec(model, source, text, folder, tree)
+
+
+def _check_kind(tree: dict[Text, Any], source: Source) -> None:
+    """Raise SpecError for the other kinds of YAML files that kgen has."""
+    place = Span(source, 1, 1)
+    if tree and not {"kernel", "extends", "axes", "compute"} & set(tree):
+        if all(isinstance(v, Text) and _HELPER.match(v) for v in tree.values()):
+            raise fail(place, "this file holds predicates, not a kernel", "masks and guards of specs call them by name")
+        if {"inputs", "state", "lift"} <= set(tree):
+            raise fail(place, "this file holds an accumulator record, not a kernel", "check a spec that uses it")
 
 
 def _extended(tree: dict[Text, Any], folder: Path | None, depth: int) -> dict[Text, Any]:
@@ -125,7 +138,11 @@ def _extended(tree: dict[Text, Any], folder: Path | None, depth: int) -> dict[Te
 
 def _diagnostics(e: ValidationError, tree: dict[Text, Any], source: Source) -> list[Diagnostic]:
     found: list[Diagnostic] = []
-    for error in e.errors(include_url=False):
+    errors = e.errors(include_url=False)
+    unbuilt = {x["loc"][:-1] for x in errors if str(x.get("ctx", {}).get("message")).startswith("not built yet")}
+    for error in errors:
+        if error["type"] == "missing" and error["loc"][:-1] in unbuilt:
+            continue  # what is not built may stand instead of what is missing
         own = error.get("ctx", {}).get("diagnostics")
         found += own if own else [_diagnostic(dict(error), tree, source)]
     return sorted(
@@ -175,6 +192,9 @@ def _unknown_key(span: Span, path: list[Any], value: Any) -> Diagnostic:
     if isinstance(value, Text) and value.is_null and not key.isidentifier():
         return Diagnostic(span, f"'{key}' is not a key", QUOTE_HINT)
     known = keys_at(path[:-1])
+    if path[0] == "schedule" and (ARCH.fullmatch(key) or key in keys_at(("schedule",))):
+        place = "schedule.triton or schedule.cuda" if ARCH.fullmatch(key) else "schedule"
+        return Diagnostic(span, f"unknown key '{key}'", f"'{key}' stands directly below {place}")
     return Diagnostic(span, f"unknown key '{key}'", nearest(key, known) or f"known keys are {', '.join(sorted(known))}")
 
 

@@ -90,7 +90,7 @@ def one_of(*words: str, later: tuple[str, ...] = ()) -> Callable[[Any], str]:
     def read(value: Any) -> str:
         text = _scalar(value, expected)
         if text in later:
-            raise problem(f"not built yet: '{text}'", f"built are {', '.join(words)}")
+            raise problem(f"not built yet: '{text}'", f"built {'is' if len(words) == 1 else 'are'} {', '.join(words)}")
         if text not in words:
             raise problem(f"expected {expected}, not '{text}'", nearest(text, words))
         return str(text)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kgen import accumulators
+from kgen.math import Math
 from kgen.resolve import resolve
 from kgen.resolve_variants import dtype_choices
 from kgen.spec import Spec
@@ -44,13 +45,18 @@ def check(spec: Spec, backends: tuple[str, ...], targets: tuple[str, ...], progr
         progress.step(instance.words)
     words = tuple(", ".join(f"{k}={v}" for k, v in c.items()) for c in choices if c)
     rows = tuple(row for t in texts for row in _rows(t))
-    return Checked(spec.name, words, len(maths[0].statements), records, rows, notes_of(texts))
+    return Checked(spec.name, words, len(maths[0].statements), records, rows, (*_demands(maths[0]), *notes_of(texts)))
 
 
 def notes_of(texts: Sequence[Texts]) -> tuple[str, ...]:
     """Return what the schedules ask for and is done otherwise, once each."""
     found = [f"{t.backend}: {n}" for x in texts for t in x.texts for n in _notes(t)]
     return tuple(dict.fromkeys(found))
+
+
+def _demands(math: Math) -> list[str]:
+    """Return what a call must fulfil although the spec does not say so."""
+    return [f"{c.text}, checked at every call" for c in math.checks if c.implied]
 
 
 def _notes(text: Text) -> Iterator[str]:
