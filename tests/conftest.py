@@ -1,4 +1,4 @@
-"""Options of the test suite: `--long` runs what takes minutes, `--update-golden` rewrites the files under tests/golden."""
+"""Options of the tests: `--long` runs what takes minutes, `--update-golden` rewrites the files under tests/golden."""
 
 from __future__ import annotations
 

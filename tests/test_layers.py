@@ -9,7 +9,7 @@ from pathlib import Path
 import kgen
 
 ROOT = Path(kgen.__file__).parent
-# A word stands for the module or package of that name and for all modules called `<word>_...`; the longest match counts.
+# A word stands for the module or package of that name and for modules called `<word>_...`; the longest match counts.
 LAYERS = (
     ("", "source"),
     ("errors", "types", "resources"),

@@ -1,8 +1,8 @@
 """Accumulate: reductions become folds of declared accumulators.
 
-Input: the resolved spec of one specialisation. Output: `Folded`, where no expression holds a `Reduce` any more. Each fold
-has a record's state; results are formulas over the final state (`Get` of a state variable). A sum of an element-wise result
-of a fold, `sum[n](softmax[n](s) * v)`, becomes one more sum carried by that fold (language.md section 3).
+Input: the resolved spec of one specialisation. Output: `Folded`, where no expression holds a `Reduce` any more. Each
+fold has a record's state; results are formulas over the final state (`Get` of a state variable). A sum of an
+element-wise result of a fold, `sum[n](softmax[n](s) * v)`, becomes one more sum carried by that fold.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from kgen.terms import Cast, Const, Expr, Get, Reduce, free_axes, walk
 
 
 def in_base2(record: Record, arg: Expr, operands: Operands) -> tuple[Record, Expr, Operands]:
-    """Use the record in powers of two where it has that form: exp(x) = exp2(x * log2(e)), the factor joining the input's."""
+    """Use the record in powers of two where it has that form: exp(x) = exp2(x * log2(e)), joined to the input."""
     rewritten = accumulators.to_base2(record)
     if rewritten is None:
         return record, arg, operands
@@ -51,9 +51,7 @@ def weight_factor(term: Expr, e: Reduce) -> tuple[Reduce, Expr] | None:
     """Return (the one element-wise reduction over the axes of `e` among the factors, the product of the others)."""
     found = [(p, _uncast(p)) for p in factors(term)]
     hits = [
-        (p, r)
-        for p, r in found
-        if isinstance(r, Reduce) and r.elementwise and r.axes == e.axes and _guards_agree(r, e)
+        (p, r) for p, r in found if isinstance(r, Reduce) and r.elementwise and r.axes == e.axes and _guards_agree(r, e)
     ]
     if len(hits) != 1:
         return None
@@ -79,5 +77,7 @@ def joined(a: Expr, b: Expr) -> Expr:
 
 def put(formula: Expr, names: dict[str, Expr]) -> Expr:
     """Put expressions for a record's names, in the form that prints directly."""
-    found = {n: names[n.var.name] for n in walk(formula) if isinstance(n, Get) and n.var.name in names}
+    found: dict[Expr, Expr] = {
+        n: names[n.var.name] for n in walk(formula) if isinstance(n, Get) and n.var.name in names
+    }
     return fold(substitute(accumulators.safe(formula), found))

@@ -1,4 +1,4 @@
-"""Small algebra on expressions: constant folding, products, sums and conjunctions. Integer index laws are in index.py."""
+"""Small algebra on expressions: constant folding, products, sums, conjunctions. Integer index laws are in index.py."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ def substitute(e: Expr, values: Mapping[Expr, Expr]) -> Expr:
 def fold(e: Expr) -> Expr:
     """Fold constants and the identities of booleans, where, min, max, + and *; float laws only where they are exact.
 
-    0 * x is folded to 0 only for a literal 0 that a record's identity put there (x is a rescale factor, never inf or NaN
-    at an identity state: the records' proofs say so), which is why specs are not run through this rule: see `fold_state`.
+    0 * x = 0 is no law of floats: only `fold_state` uses it, for a literal 0 that a record's identity put there (x is a
+    rescale factor then, never inf or NaN at an identity state: the records' proofs say so).
     """
     return rewrite(e, _fold_node)
 

@@ -1,4 +1,4 @@
-"""The rules of the tile IR, executable: a broken one is an error of the compiler, named with the kernel and the operation."""
+"""The rules of the tile IR, executable: a broken one is an error of the compiler, with the kernel and the operation."""
 
 from __future__ import annotations
 
@@ -108,4 +108,3 @@ class _Check:
         if not ok:
             names = ", ".join(v.name for v in writes(op)) or getattr(op, "buffer", getattr(op, "axis", ""))
             raise InternalError(f"kernel {self.kernel.name}, {type(op).__name__} {names}: {message}")
-

@@ -1,4 +1,4 @@
-"""Rules that need facts: every access is in bounds where its predicate holds, and loops step from whole tile to whole tile."""
+"""Rules that need facts: accesses are in bounds where their predicates hold, loops step from tile to tile."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kgen.types import I32
 def check_access(kernel: Kernel, frame: Frame) -> None:
     """Raise InternalError unless each load and store of a tiled kernel stays inside its buffer.
 
-    Every tile axis that an index varies with has its validity in the predicate, and every index is shown to be inside the
-    tensor for valid positions, or both of its bounds are tested.
+    Every tile axis that an index varies with has its validity in the predicate, and every index is shown to be inside
+    the tensor for valid positions, or both of its bounds are tested.
     """
     body = list(ops(kernel.body))
     values: dict[Expr, Expr] = {}

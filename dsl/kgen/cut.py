@@ -21,7 +21,7 @@ class Piece:
 
 
 def cut_math(math: Math, materialized: Mapping[str, DType], alone: Collection[str] = ()) -> list[Piece]:
-    """Return the pieces in launch order; one if nothing is materialised and no output is in `alone` (a kernel of its own)."""
+    """Return the pieces in launch order: materialised intermediates, outputs with a kernel of their own, the others."""
     inner = [s for s in math.statements if s.name in materialized]
     spaces = {s.name: _workspace(math, s, materialized[s.name]) for s in inner}
     named = {t.name: t for t in spaces.values()}
@@ -84,6 +84,7 @@ def _loaded(space: Tensor, axes: tuple[str, ...], dtype: DType) -> Expr:
 
 def _touches(statements: Iterable[Stmt], tensor: str) -> bool:
     return any(
-        s.tensor == tensor or any(isinstance(n, Load) and n.tensor == tensor for e in (s.expr, *s.index) for n in walk(e))
+        s.tensor == tensor
+        or any(isinstance(n, Load) and n.tensor == tensor for e in (s.expr, *s.index) for n in walk(e))
         for s in statements
     )

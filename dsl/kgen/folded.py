@@ -57,7 +57,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Folded:
-    """`folds` in dependence order; `origin`: which statement an expression is the value of; `casts`: types for Dot use."""
+    """`folds` in dependence order; `origin`: the statement that an expression is of; `casts`: types for Dot use."""
 
     math: Math
     folds: tuple[Fold, ...]

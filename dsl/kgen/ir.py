@@ -1,8 +1,8 @@
 """The tile IR: what each program of a kernel does, with named tile axes, before layouts and memory are chosen.
 
-A kernel is printed twice from this IR. Values are immutable `Var`s (defined once by Let, Load, Dot, TileReduce, Combine) or
-mutable state (defined by Init, changed by Assign and by Dots that accumulate into it). Scalars are Vars without axes.
-Padding is explicit: a TileAxis whose `size` may exceed the valid extent has its validity in every `where`.
+A kernel is printed twice from this IR. Values are immutable `Var`s (defined once by Let, Load, Dot, TileReduce,
+Combine) or mutable state (defined by Init, changed by Assign and by Dots that accumulate into it). Scalars are Vars
+without axes. Padding is explicit: a TileAxis whose `size` may exceed the valid extent has its validity in every `where`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kgen.types import DType
 
 @dataclass(frozen=True)
 class Label:
-    """Which statement a line belongs to. `part` names the piece: load, mask, state, rescale, carry, finish, store, merge."""
+    """Which statements a line belongs to. `part` names the piece: load, mask, state, rescale, carry, finish, store."""
 
     stmts: tuple[str, ...]
     part: str
@@ -61,7 +61,7 @@ class GridAxis:
 
 @dataclass(frozen=True)
 class Arg:
-    """A kernel argument, in signature order. tensor: pointer `name`; stride: of `buffer`'s `dim`; size, param: by name."""
+    """A kernel argument, in signature order. tensor: pointer; stride: of a dim of `buffer`; size, param: by name."""
 
     kind: Literal["tensor", "stride", "size", "param"]
     name: str
@@ -114,7 +114,7 @@ class LoadTile(Op):
 
 @dataclass(frozen=True)
 class Store(Op):
-    """buffer[index] = value where `where` holds. `value` has the buffer's dtype; its axes must cover those of `index`."""
+    """buffer[index] = value where `where` holds. `value` has the buffer's dtype; `index` has at least its axes."""
 
     buffer: str
     index: tuple[Expr, ...]
@@ -140,7 +140,7 @@ class Dot(Op):
 
 @dataclass(frozen=True)
 class TileReduce(Op):
-    """dst = op over `axis` of src ("sum", "max", "min", "any", "all"). max and min let NaN through. src is an expression."""
+    """dst = op over `axis` of an expression: "sum", "max", "min", "any" or "all". max and min let NaN through."""
 
     dst: Var
     op: str

@@ -11,7 +11,7 @@ from kgen.terms import Expr, children, with_children
 
 
 def simplify_kernel(kernel: Kernel, facts: Facts) -> Kernel:
-    """Return the kernel with simplified indices, bounds and integer conditions. `facts` hold at every position of a tile."""
+    """Return the kernel with simplified integer expressions. `facts` hold at every position of a tile, valid or not."""
 
     @cache
     def deep(e: Expr) -> Expr:

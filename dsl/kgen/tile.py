@@ -1,4 +1,4 @@
-"""Tile: from folds to kernels. Grid and loops are chosen, tiles loaded, and everything gets named tile axes and validity."""
+"""Tile: from folds to kernels. Grid and loops are chosen, tiles loaded; everything gets named tile axes and validity."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ def _values(part: Part) -> Values:
     return Values(part.frame, part.folded, Scopes(), Names(taken))
 
 
-def _kernel(
-    name: str, part: Part, values: Values, grid: tuple[GridAxis, ...], spaces: dict[str, Buffer]
-) -> Kernel:
+def _kernel(name: str, part: Part, values: Values, grid: tuple[GridAxis, ...], spaces: dict[str, Buffer]) -> Kernel:
     body = tuple(values.scopes.stack[0].ops)
     math, spec = part.folded.math, part.frame.spec
     used = _buffers(body, math, spec, spaces)
@@ -71,7 +69,9 @@ def _kernel(
 def _axes(body: tuple[Op, ...], grid: tuple[GridAxis, ...]) -> set[str]:
     """Return the axes of the grid, of loops and of values."""
     named = {op.axis for op in ops(body) if isinstance(op, Loop)} | {g.name for g in grid}
-    return named.union(*(v.axes for op in ops(body) for v in writes(op)), *(free_axes(e) for op in ops(body) for e in expressions(op)))
+    return named.union(
+        *(v.axes for op in ops(body) for v in writes(op)), *(free_axes(e) for op in ops(body) for e in expressions(op))
+    )
 
 
 def _mentions(e: Expr, size: str) -> bool:
@@ -104,7 +104,9 @@ def _arguments(buffers: dict[str, Buffer], exprs: list[Expr], math: Math, spec: 
     ]
     nodes = {n for e in exprs for n in walk(e)}
     chosen = [n.name for n in nodes if isinstance(n, Size) and n.name not in math.sizes]  # parts of a split
-    sizes = [Arg("size", s, I32) for s in (*math.sizes, *sorted(chosen)) if Size(I32, s) in nodes and s not in spec.sizes]
+    sizes = [
+        Arg("size", s, I32) for s in (*math.sizes, *sorted(chosen)) if Size(I32, s) in nodes and s not in spec.sizes
+    ]
     params = [Arg("param", p.name, p.dtype) for p in math.params.values() if _reads(nodes, p.name)]
     return (*tensors, *strides, *sizes, *params)
 

@@ -1,4 +1,4 @@
-"""Is an index inside its tensor for every valid position? Shown by the largest value the index can take, as a polynomial."""
+"""Is an index inside its tensor for every valid position? Shown by the largest value it can take, as a polynomial."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ def _sizes(math: Math) -> dict[str, sympy.Expr]:
     for s in math.sizes.values():
         match s.definition:
             case Apply(fn="floordiv", args=(Size(name=a), Size(name=b)) as pair) if pair in divisible:
-                found[a] = sympy.Symbol(s.name, integer=True, positive=True) * sympy.Symbol(b, integer=True, positive=True)
+                found[a] = sympy.Symbol(s.name, integer=True, positive=True) * sympy.Symbol(
+                    b, integer=True, positive=True
+                )
             case _:
                 continue
     return found

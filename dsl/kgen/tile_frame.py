@@ -1,4 +1,4 @@
-"""The frame of a kernel: which axes are tiles, how large, how the grid walks them, and what is known about positions."""
+"""The frame of a kernel: which axes are tiles, how large, how the grid walks them, what is known about positions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import cached_property
 
 from kgen.algebra import ceil_div, fold, less, substitute
 from kgen.configure import AxisConfig, Config
-from kgen.errors import KgenError
 from kgen.index import Facts, Range, prove
 from kgen.ir import GridAxis, TileAxis
 from kgen.math import Axis, Math
@@ -45,11 +44,7 @@ class Frame:
     def size(self, name: str) -> int:
         """Return the tile extent of an axis in this backend, padded; 1 means positions are scalars."""
         if self.role(name) != "whole":
-            step = self.step(name)
-            if self.backend == "triton" and step & (step - 1):
-                near = 1 << (step.bit_length() - 1)
-                raise KgenError(f"axis {name}: tile {step} is no power of two, which Triton needs (nearest: {near}, {2 * near})")
-            return step
+            return self.step(name)
         extent = self.static_extent(name)
         if extent is None:
             return self.spec.buckets[name]
@@ -75,13 +70,13 @@ class Frame:
         return {a: TileAxis(a, self.size(a)) for a in self.math.axes if self.size(a) > 1}
 
     def walked_singly(self, axis: str) -> tuple[str, Frame]:
-        """Return the name of an axis that walks the positions of `axis` one by one in a loop, and the frame that has it."""
+        """Return an axis that walks the positions of `axis` one by one in a loop, and the frame that has it."""
         name = f"{axis}_each"
         while name in self.math.axes and name not in self.serial:
             name += "_"
         if name in self.math.axes:
             return name, self
-        axes = {}
+        axes: dict[str, Axis] = {}
         for a, x in self.math.axes.items():
             axes |= {a: x} | ({name: replace(x, name=name)} if a == axis else {})
         loops = tuple(x for a in self.config.loops for x in ((a, name) if a == axis else (a,)))
@@ -92,7 +87,7 @@ class Frame:
             loops=loops if axis in loops else (*loops, *((name,) if loops else ())),
         )
         math = replace(self.math, axes=axes)
-        return name, replace(self, math=math, config=config, serial=self.serial | {name: axis})
+        return name, replace(self, math=math, config=config, serial={**self.serial, name: axis})
 
     def grid(self) -> tuple[GridAxis, ...]:
         swizzle = self.config.grid_swizzle
@@ -147,7 +142,7 @@ class Frame:
 
 def fold_sizes(e: Expr, sizes: Mapping[str, int]) -> Expr:
     """Put static sizes in and fold."""
-    from_names = {Size(I32, k): Const(I32, v) for k, v in sizes.items()}
+    from_names: dict[Expr, Expr] = {Size(I32, k): Const(I32, v) for k, v in sizes.items()}
     return fold(substitute(e, from_names))
 
 

@@ -6,9 +6,13 @@ import keyword
 import re
 from collections.abc import Iterable
 
-_RESERVED = frozenset(
-    ["tl", "triton", "pid", "tid", "smem", "auto", "bool", "break", "case", "catch", "char", "class", "const", "continue", "default", "delete", "do", "double", "else", "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "new", "operator", "private", "public", "register", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw", "try", "typedef", "union", "unsigned", "using", "virtual", "void", "volatile", "while", "bf16", "f16", "f64", "i8", "u8", "i16", "i32", "i64", "u32", "u64", "vec", "min", "max", "exp", "log", "ldg", "stg", "lds", "sts"]
-)
+_WORDS = """
+tl triton pid tid smem auto bool break case catch char class const continue default delete do double else enum
+extern float for goto if inline int long new operator private public register return short signed sizeof static
+struct switch template this throw try typedef union unsigned using virtual void volatile while bf16 f16 f64 i8
+u8 i16 i32 i64 u32 u64 vec min max exp log ldg stg lds sts
+"""
+_RESERVED = frozenset(_WORDS.split())
 
 
 class Names:

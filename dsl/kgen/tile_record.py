@@ -143,9 +143,7 @@ class Step:
         return reduce_tile(self.values, "sum", Apply(r.dtype, "where", (self.mask, one, zero)), self.fold.axes, "count")
 
 
-def masked_input(
-    values: Values, f: Fold, arg: Expr, mask: Expr | None, wish: str
-) -> tuple[Expr, Expr | None]:
+def masked_input(values: Values, f: Fold, arg: Expr, mask: Expr | None, wish: str) -> tuple[Expr, Expr | None]:
     """Return (elements, mask still needed): guarded-out elements become the record's neutral input if it has one."""
     fill = neutral(f.record)
     if mask is None or fill is None:
@@ -163,7 +161,9 @@ def merge_states(values: Values, record: Record, a: Mapping[str, Expr], b: Mappi
     return {name: env[name] for name, _ in record.merge}
 
 
-def rescale_between(values: Values, record: Record, old: Mapping[str, Expr], new: Mapping[str, Expr], wish: str) -> Expr:
+def rescale_between(
+    values: Values, record: Record, old: Mapping[str, Expr], new: Mapping[str, Expr], wish: str
+) -> Expr:
     """Emit the factor by which sums carried under `old` are multiplied to stand under `new`."""
     assert record.rescale is not None
     env = {f"old.{k}": x for k, x in old.items()} | {f"new.{k}": x for k, x in new.items()} | dict(new)
@@ -191,4 +191,3 @@ def plain_sum(record: Record) -> bool:
             return old.name == f"old.{state.name}" and x == element and state.identity == 0
         case _:
             return False
-

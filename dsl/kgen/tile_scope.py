@@ -66,4 +66,3 @@ class Scopes:
 
     def remember(self, key: object, value: Expr, depth: int) -> None:
         self.stack[depth].values[key] = value
-

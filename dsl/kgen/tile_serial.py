@@ -1,7 +1,7 @@
-"""Serial loops: a reduction over values of too many axes walks one of them position by position, on values of one less.
+"""Serial loops: a reduction over values of too many axes walks one of them position by position, on smaller values.
 
-No value gets more tile axes than backends hold well; a sum that is a Dot needs no such value. The walked axis becomes an
-axis of its own (`k_each`), a stream of tile 1, in the fold and in copies of the folds that it needs there.
+No value gets more tile axes than backends hold well; a sum that is a Dot needs no such value. The walked axis becomes
+an axis of its own (`k_each`), a stream of tile 1, in the fold and in copies of the folds that it needs there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_RANK = 2  # a value with more tile axes than this is computed by a serial lo
 
 
 def serialise(folded: Folded, frame: Frame) -> tuple[Folded, Frame]:
-    """Return folds none of which needs values of more than MAX_RANK tile axes, and the frame with the axes they walk."""
+    """Return folds that need no values of more than MAX_RANK tile axes, and the frame with the axes they walk."""
     work = _Serial(folded, frame, dict(folded.origin), dict(folded.casts))
     for f in folded.folds:
         work.add(f)

@@ -1,4 +1,4 @@
-"""Split: the tiles of a stream axis are shared out to programs that write partial states; a second kernel merges them."""
+"""Split: the tiles of a stream axis are shared out to programs that write partial states; a second kernel merges."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kgen.terms import Apply, Const, Expr, Get, Pos, Size, Var
 from kgen.tile_folds import Folds, once
 from kgen.tile_frame import Frame, fold_sizes
 from kgen.tile_record import merge_states, rescale_between
-from kgen.tile_steps import get
+from kgen.tile_steps import converted, get
 from kgen.tile_values import Values
 from kgen.types import I32, DType
 
@@ -33,7 +33,9 @@ class Split:
 
 def split_axis(folded: Folded, frame: Frame) -> str | None:
     """Return the axis that is split and folded over here, if any; SpecError if two are."""
-    names = [a for a, c in frame.config.axes.items() if c.split is not None and any(_over(f, a, frame) for f in folded.folds)]
+    names = [
+        a for a, c in frame.config.axes.items() if c.split is not None and any(_over(f, a, frame) for f in folded.folds)
+    ]
     if len(names) > 1:
         span = frame.axis(names[1]).span
         raise SpecError([Diagnostic(span, f"only one axis of a kernel can be split, not {' and '.join(names)}")])
@@ -143,14 +145,12 @@ def _merge_part(values: Values, split: Split, f: Fold, state: dict[Var, Var]) ->
     merged = merge_states(values, f.record, a, b)
     new = {s.name: merged[s.name] for s in f.record.states}
     for c in f.carried:
-        ours = rescale_between(values, f.record, a, new, "rescale")
-        theirs = rescale_between(values, f.record, b, new, "rescale_part")
-        mine = Get(c.var.dtype, state[c.var])
-        left = Apply(mine.dtype, "mul", (mine, ours))
-        right = Apply(mine.dtype, "mul", (loaded[c.var], theirs))
-        values.scopes.emit(
-            values.scopes.top, Assign(values.label(), state[c.var], Apply(mine.dtype, "add", (left, right)))
-        )
+        old, dtype = get(state[c.var]), c.var.dtype
+        ours = converted(rescale_between(values, f.record, a, new, "rescale"), dtype)
+        theirs = converted(rescale_between(values, f.record, b, new, "rescale_part"), dtype)
+        left = Apply(dtype, "mul", (old, ours))
+        right = Apply(dtype, "mul", (loaded[c.var], theirs))
+        values.scopes.emit(values.scopes.top, Assign(values.label(), state[c.var], Apply(dtype, "add", (left, right))))
     for s, v in zip(f.record.states, f.states, strict=True):
         values.scopes.emit(values.scopes.top, Assign(values.label(), state[v], new[s.name]))
 
@@ -177,4 +177,3 @@ def ceil_div_expr(a: Expr, b: Expr) -> Expr:
         return ceil_div(a, int(b.value))
     top = Apply(I32, "add", (a, Apply(I32, "sub", (b, Const(I32, 1)))))
     return Apply(I32, "quot", (top, b))
-

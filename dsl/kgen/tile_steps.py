@@ -82,15 +82,15 @@ class Steps:
 
     def _carry(self, f: Fold, step: Step, c: Carried, state: States | None, guard: Predicate) -> Expr:
         """Emit acc = acc * rescale + sum(weight * expr)."""
-        values, weight = self.values, _as(step.need("weight"), c.var.dtype)
+        values, weight = self.values, converted(step.need("weight"), c.var.dtype)
         if step.mask is not None:
             weight = values.bind(Apply(weight.dtype, "where", (step.mask, weight, Const(weight.dtype, 0.0))), "weight")
         mine = None if state is None else state[c.var]
         if mine is not None:
             with values.statement(self.naming.users.get(c.var), "rescale"):
-                scaled = Apply(mine.dtype, "mul", (get(mine), _as(step.need("rescale"), mine.dtype)))
+                scaled = Apply(mine.dtype, "mul", (get(mine), converted(step.need("rescale"), mine.dtype)))
                 values.scopes.emit(values.scopes.top, Assign(values.label(), mine, scaled))
-        others = tuple(_as(p, c.var.dtype) for p in factors(c.expr) if p != Const(c.expr.dtype, 1.0))
+        others = tuple(converted(p, c.var.dtype) for p in factors(c.expr) if p != Const(c.expr.dtype, 1.0))
         with values.statement(self.naming.users.get(c.var), "carry"):
             wish = self.naming.state(f, c.var)
             summand = Summand((weight, *others), f.axes, step.mask, guard, wish, weight, c.cast)
@@ -104,7 +104,8 @@ def _single_axis(f: Fold) -> tuple[str, ...]:
     return f.axes
 
 
-def _as(e: Expr, dtype: DType) -> Expr:
+def converted(e: Expr, dtype: DType) -> Expr:
+    """Return the value in another type."""
     return e if e.dtype == dtype else Cast(dtype, e)
 
 

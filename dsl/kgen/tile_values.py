@@ -1,4 +1,4 @@
-"""Lower expressions: loads become LoadTile, shared and invariant parts become Let, each in the outermost block it can live in."""
+"""Lower expressions: loads become LoadTile, shared and invariant parts Let, each in the outermost block it can live in."""
 
 from __future__ import annotations
 
@@ -147,7 +147,8 @@ class Values:
     def load(self, e: Load, pred: Predicate = (), *, natural: bool = False, where: Predicate = ()) -> Var:
         """Emit the load of a tile (once per block and predicate) and return its variable, of the storage type.
 
-        It is 0 where a position is not valid or a condition in `where` is false; `pred` joins where an index needs it. Axes are in the spec's order, or, `natural`, in that of the tensor's dims (for Dot operands, read in any order).
+        It is 0 where a position is not valid or a condition in `where` is false; `pred` joins where an index needs it.
+        Axes are in the spec's order, or, `natural`, in that of the tensor's dims (for Dot operands, read in any order).
         """
         index = tuple(self.lower(i, pred) for i in e.index)
         axes = self._natural(index) if natural else self.axes(*index)

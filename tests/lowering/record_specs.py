@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kgen.spec import Spec, load
 
-AXES = "axes: {m: {extent: M, tile: 16}, n: {extent: N, tile: 16, stream: true, split: {count: COUNT}}, e: {extent: E, in: [16]}}\n"
+STREAM = "n: {extent: N, tile: 16, stream: true, split: {count: COUNT}}"
+AXES = f"axes: {{m: {{extent: M, tile: 16}}, {STREAM}, e: {{extent: E, in: [16]}}}}\n"
 TENSORS = (
     "tensors: {x: {dims: [m, n], dtype: f32}, v: {dims: [n, e], dtype: f32}, sink: {dims: [m], dtype: f32}, OUT}\n"
 )
@@ -17,7 +18,7 @@ USES = {
     "online_softmax": (SOFTMAX, "{softmax: online_softmax, logsumexp: online_softmax, max: online_softmax}"),
     "online_softmax_sink": (
         {"o": SOFTMAX["o"], "l": SOFTMAX["l"]},
-        '{softmax: {use: online_softmax_sink, sink: "sink[m]"}, logsumexp: {use: online_softmax_sink, sink: "sink[m]"}}',
+        "{softmax: USE, logsumexp: USE}".replace("USE", '{use: online_softmax_sink, sink: "sink[m]"}'),
     ),
     "welford": (
         {"a": ("[m]", "f32", "mean[n](x[m, n])"), "b": ("[m]", "f32", "var[n](x[m, n])")},

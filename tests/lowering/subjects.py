@@ -1,4 +1,4 @@
-"""Both backends of a spec on the CPU, as subjects of the verifier: lowered, emitted and run for each key that a call has."""
+"""Both backends of a spec on the CPU, as subjects of the verifier: lowered, emitted and run for each key of a call."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Built:
 
 @dataclass
 class CpuSubject:
-    """A variant of a spec for one target, run by the interpreter or the simulator. `reports`: of the last call's launches."""
+    """A variant of a spec for one target, run by the interpreter or the simulator. `reports`: the last call's launches."""
 
     spec: Spec
     variant: Variant

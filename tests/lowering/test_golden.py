@@ -1,4 +1,4 @@
-"""What each stage makes of three specs, against the files under tests/golden (`pytest --update-golden` rewrites them)."""
+"""What each stage makes of three specs, against the files under tests/golden (`--update-golden` rewrites them)."""
 
 from __future__ import annotations
 

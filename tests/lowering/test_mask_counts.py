@@ -47,7 +47,7 @@ def tiles(start: int, stop: int) -> range:
 
 
 def needed(mask: Mask) -> tuple[set[int], set[int]]:
-    """Return the starts of tiles with an element that exists, and of whole tiles of such elements, for a tile of rows."""
+    """Return the starts of tiles with an element that exists, and of whole tiles of such elements, for some rows."""
     columns = mask.shape[1]
     found = {t: mask[:, t : t + BN] for t in range(0, columns, BN)}
     some = {t for t, part in found.items() if part.any()}
