@@ -13,6 +13,7 @@ from __future__ import annotations
 import math as numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ from torch import Tensor
 from kgen import terms
 from kgen.math import Math, Stmt
 from kgen.types import DType
-from kgen.verify import oracle
+from kgen.verify import edges, oracle
 from kgen.verify.binding import Scalar, bind
 
 FLUSHED = 2.0**-126  # smallest normal float32: below it a GPU may give 0
@@ -39,8 +40,9 @@ class Choices:
 class Expected:
     """One output of a case: `reference` (float64, int64 or bool) and the `limit` of the error.
 
-    `noise` is the part of the limit that is no cast's; `magnitude` is A. Integers have limit 0; positions with
-    `choices` may differ between equal values.
+    `noise` is the part of the limit that is no cast's; `magnitude` is A. Integers have limit 0, but those that computed
+    floats decide: what another rounding of these may change (edges.py). Positions with `choices` may differ between
+    equal values.
     """
 
     dtype: DType
@@ -65,6 +67,12 @@ def limits(
     summed = oracle.run(*args, oracle.TERMS).magnitudes
     low = oracle.run(*args, oracle.OP_BY_OP).outputs
     c = growth(math, bind(math, sizes, params).extents, chain)
+
+    @cache
+    def nudged() -> list[dict[str, Tensor]]:
+        step = 2 * c * 2.0**-24
+        return [oracle.run(edges.nudged(math, s), *args[1:], oracle.EXACT).outputs for s in (step, -step)]
+
     found: dict[str, Expected] = {}
     for name, reference in exact.outputs.items():
         dtype = math.tensors[name].dtype
@@ -72,8 +80,17 @@ def limits(
             found[name] = _floats(dtype, reference, low[name], exact.magnitudes[name], summed[name], c)
         else:
             zero = torch.zeros(reference.shape, dtype=torch.float64)
-            found[name] = Expected(dtype, reference, zero, zero, zero, _choices(math, inputs, params, sizes, name))
+            choices = _choices(math, inputs, params, sizes, name)
+            limit = zero
+            if dtype.is_int and choices is None and edges.has_edges(math, name):
+                limit = _edge_limit(reference, [low[name], *(other[name] for other in nudged())])
+            found[name] = Expected(dtype, reference, limit, zero, zero, choices)
     return found
+
+
+def _edge_limit(reference: Tensor, others: list[Tensor]) -> Tensor:
+    """Return the largest difference of integers whose floats were rounded otherwise."""
+    return torch.stack([(other - reference).abs().to(torch.float64) for other in others]).amax(0)
 
 
 def growth(math: Math, extents: Mapping[str, int], chain: int | None) -> float:

@@ -87,7 +87,7 @@ def check_output(name: str, got: Tensor, wanted: Expected) -> Verdict:
     if got.numel() == 0:
         return Verdict(True, 0.0, name)
     if not wanted.dtype.is_float:
-        ratio = torch.where(_equal_or_tied(got, wanted), 0.0, float("inf")).to(torch.float64)
+        ratio = torch.where(_equal_or_tied(got, wanted), 0.0, _beyond_edges(got, wanted)).to(torch.float64)
         return _worst(name, ratio, got, wanted)
     ratio = _ratios(got, wanted)
     verdict = _worst(name, ratio, got, wanted)
@@ -112,6 +112,12 @@ def _ratios(got: Tensor, wanted: Expected) -> Tensor:
     agree = value.isnan() & reference.isnan()
     ratio = torch.where(agree, 0.0, ratio)
     return ratio.nan_to_num(nan=float("inf"), posinf=float("inf"))
+
+
+def _beyond_edges(got: Tensor, wanted: Expected) -> Tensor:
+    """Return error / limit of unequal integers: 1 for what another rounding of floats explains, else inf."""
+    error = (got.to(torch.float64) - wanted.reference.to(torch.float64)).abs()
+    return torch.where(error <= wanted.limit, 1.0, float("inf"))
 
 
 def _equal_or_tied(got: Tensor, wanted: Expected) -> Tensor:
