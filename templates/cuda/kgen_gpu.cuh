@@ -5,7 +5,7 @@
 #include <cuda_fp16.h>
 
 #define KG_GLOBAL __global__
-#define KG_GLOBAL_BOUNDS(threads) __global__ __launch_bounds__(threads)
+#define KG_GLOBAL_BOUNDS(...) __global__ __launch_bounds__(__VA_ARGS__)
 #define KG_DEVICE __device__ __forceinline__
 #define KG_UNROLL _Pragma("unroll")
 #define KG_TILE(loop_id, tile_start, masked) ((void)0)
@@ -162,7 +162,8 @@ KG_DEVICE void cp_async16(u32 a, const void* p, bool pred = true) {
 }
 
 KG_DEVICE void cp_async16_head(u32 a, const void* p, i32 bytes) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(a), "l"(p), "r"(min(max(bytes, 0), 16)) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(a), "l"(p), "r"(min(max(bytes, 0), 16))
+                 : "memory");
 }
 
 KG_DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -220,12 +221,14 @@ KG_DEVICE void mma_m16n8k16(f32* d, const u32* a, const u32* b) {
     static_assert(kg::is_half<T>, "bf16 or f16");
     if constexpr (kg::same<T, bf16>) {
         asm volatile(
-            "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+            "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+            "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
             : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
     } else {
         asm volatile(
-            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+            "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
             : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
     }
@@ -233,7 +236,8 @@ KG_DEVICE void mma_m16n8k16(f32* d, const u32* a, const u32* b) {
 
 KG_DEVICE void mma_m16n8k8(f32* d, const u32* a, const u32* b) {
     asm volatile(
-        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }

@@ -79,7 +79,11 @@ KG_DEVICE void tma_store_5d(const tensor_map& map, u32 src, i32 x, i32 y, i32 z,
 
 KG_DEVICE void tma_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int N> KG_DEVICE void tma_wait() { asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory"); }
-template <int N> KG_DEVICE void tma_wait_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory"); }
+
+template <int N>
+KG_DEVICE void tma_wait_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
 
 // --- warps ---------------------------------------------------------------------------------------------------------
 KG_DEVICE bool elect_one() {

@@ -68,11 +68,13 @@ def product_case(name: str, dtype: torch.dtype, n: int, a: Layout | None, b: Lay
     sync_threads();
     float d[{n // 2}];
     for (int i = 0; i < {n // 2}; ++i) d[i] = 99;
+    wgmma_hold(d);
     wgmma_fence();
     {call}, false);
     {call});
     wgmma_commit();
     wgmma_wait<0>();
+    wgmma_hold(d);
     for (int i = 0; i < {n // 2}; ++i) stg(z + (row + i / 2 % 2 * 8) * {n} + i / 4 * 8 + column + i % 2, d[i]);
 """
     return Case(

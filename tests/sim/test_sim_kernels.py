@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from _pytest.mark.structures import ParameterSet
 
 from kgen import sim
 
@@ -27,6 +28,13 @@ KERNELS = [ATTENTION, PRODUCT, WGMMA, ATTENTION_WGMMA]
 FOUND = {"race", "uninitialised", "deadlock", "barrier", "missing_fence", "in_flight"}
 
 
+def grid(*lengths: int) -> list[ParameterSet]:
+    """Return (length, causal, width): two of them always run, the others are long, for each is compiled by itself."""
+    quick = {(lengths[0], False, 128), (lengths[-1], True, 64)}
+    every = itertools.product(lengths, (False, True), (64, 128))
+    return [pytest.param(*key, marks=() if key in quick else pytest.mark.long) for key in every]
+
+
 def check(case: Case, cache_dir: Path, options: sim.Options | None = None) -> sim.Report:
     report, outputs, inputs = simulate(case, cache_dir, options)
     assert report.ok, str(report)
@@ -34,16 +42,12 @@ def check(case: Case, cache_dir: Path, options: sim.Options | None = None) -> si
     return report
 
 
-@pytest.mark.parametrize("width", [64, 128])
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("length", [1, 63, 129])
+@pytest.mark.parametrize(("length", "causal", "width"), grid(1, 63, 129))
 def test_attention(length: int, causal: bool, width: int, cache_dir: Path) -> None:
     check(attention_case(2, length, width, causal), cache_dir)
 
 
-@pytest.mark.parametrize("width", [64, 128])
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("length", [1, 127, 193])
+@pytest.mark.parametrize(("length", "causal", "width"), grid(1, 127, 193))
 def test_attention_by_wgmma(length: int, causal: bool, width: int, cache_dir: Path) -> None:
     report = check(attention_wgmma_case(2, length, width, causal), cache_dir)
     assert report.counters.bank_conflicts == 0

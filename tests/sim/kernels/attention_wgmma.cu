@@ -89,17 +89,21 @@ KG_DEVICE void consume(Places at, float (&acc)[D / 2], float (&high)[2], float (
         }
         wgmma_commit();
         wgmma_wait<0>();
+        wgmma_hold(s);
         soften(s, acc, high, sum, row, tile * BN + column);
+        u32 p[BN / 16][4];
+        KG_UNROLL
+        for (int i = 0; i < BN / 4; ++i) p[i / 4][i % 4] = pack2<bf16>(s[2 * i], s[2 * i + 1]);
+        wgmma_hold(acc);
         wgmma_fence();
         KG_UNROLL
         for (int kk = 0; kk < BN / 16; ++kk) {
-            u32 p[4];
-            KG_UNROLL
-            for (int i = 0; i < 4; ++i) p[i] = pack2<bf16>(s[8 * kk + 2 * i], s[8 * kk + 2 * i + 1]);
-            wgmma_rs<bf16, D, 1>(acc, p, smem_desc(at.values(stage, 0) + 2048 * kk, PANEL, EIGHT_ROWS, SWIZZLE_128));
+            const u64 b = smem_desc(at.values(stage, 0) + 2048 * kk, PANEL, EIGHT_ROWS, SWIZZLE_128);
+            wgmma_rs<bf16, D, 1>(acc, p[kk], b);
         }
         wgmma_commit();
         wgmma_wait<0>();
+        wgmma_hold(acc);
         mbar_arrive(at.empty(stage));
     }
 }
@@ -121,8 +125,8 @@ KG_DEVICE void write(bf16* o, float* lse, float (&acc)[D / 2], float (&high)[2],
     }
 }
 
-extern "C" KG_GLOBAL_BOUNDS(384) void attention_wgmma(KG_TENSOR_MAP(q), KG_TENSOR_MAP(k), KG_TENSOR_MAP(v), bf16* o,
-                                                      float* lse) {
+extern "C" KG_GLOBAL_BOUNDS(384, 1) void attention_wgmma(KG_TENSOR_MAP(q), KG_TENSOR_MAP(k), KG_TENSOR_MAP(v),
+                                                         bf16* o, float* lse) {
     KG_SMEM(smem);
     const Places at = {smem};
     const int head = blockIdx.x / ROW_BLOCKS, m0 = blockIdx.x % ROW_BLOCKS * BM, group = int(threadIdx.x / 128) - 1;

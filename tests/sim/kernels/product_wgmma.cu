@@ -36,11 +36,12 @@ KG_DEVICE void consume(u32 smem, float (&d)[BN / 2]) {
         }
         wgmma_commit();
         wgmma_wait<0>();
+        wgmma_hold(d);
         mbar_arrive(empty);
     }
 }
 
-extern "C" KG_GLOBAL_BOUNDS(256) void product_wgmma(KG_TENSOR_MAP(a), KG_TENSOR_MAP(b), KG_TENSOR_MAP(c)) {
+extern "C" KG_GLOBAL_BOUNDS(256, 1) void product_wgmma(KG_TENSOR_MAP(a), KG_TENSOR_MAP(b), KG_TENSOR_MAP(c)) {
     KG_SMEM(smem);
     const int m0 = blockIdx.x / COLUMNS * BM, n0 = blockIdx.x % COLUMNS * BN;
     const int thread = threadIdx.x % 128, lane = threadIdx.x % 32;

@@ -13,7 +13,7 @@
 #include "math.hpp"  // last: it redefines names of <math.h>
 
 #define KG_GLOBAL
-#define KG_GLOBAL_BOUNDS(threads)
+#define KG_GLOBAL_BOUNDS(...)
 #define KG_UNROLL
 #define KG_TENSOR_MAP(name) const tensor_map name
 #define KG_SMEM(name) constexpr u32 name = kg::shared_base
