@@ -208,9 +208,11 @@ class Nest:
 
     def _fragment_index(self, order: FragmentOrder) -> str:
         row, col = self.register(order.row), self.register(order.col)
+        axes, within = self.context.map.axes, self.within.get(order.col, "0")
         pair = f"({col})" if " " in col else col
         terms = [f"{pair} / 2 * 4", f"{row} * 2", f"{pair} % 2"]
-        axes = self.context.map.axes
+        if self.widths.get(order.col) == 2:
+            terms = [f"{self.index[order.col]} * 4", f"{row} * 2", *([] if within == "0" else [within])]
         if axes[order.row].registers > 2:
             terms[1:2] = [f"{row} / 2 * {axes[order.col].registers * 2}", f"{row} % 2 * 2"]
         return " + ".join(terms)

@@ -23,8 +23,8 @@ EIGHT = 8  # rows or columns of a matrix in shared memory
 UNIT = 16  # bytes in which a descriptor counts
 
 SPANNED = """
-// Place of a byte in a tile of ROWS rows, cut into pieces of SPAN bytes: a piece's rows follow each other, and the
-// 16-byte chunks of a row are permuted by its number, as TMA writes them and wgmma reads them.
+// Place of a byte in a tile of ROWS rows, cut into pieces of SPAN bytes: a piece's rows follow each other,
+// and the 16-byte chunks of a row are permuted by its number, as TMA writes and wgmma reads them.
 template <int SPAN, int ROWS>
 KG_DEVICE constexpr u32 spanned(u32 row, u32 byte) {
     const u32 at = byte / SPAN * (ROWS * SPAN) + row * SPAN + byte % SPAN;
