@@ -8,6 +8,7 @@ from operator import or_
 
 from kgen.schedule_steps import (
     Barrier,
+    Finish,
     Fold,
     Load,
     Memory,
@@ -102,6 +103,8 @@ def _moved(step: Step, offsets: dict[str, int]) -> Step:
             return replace(step, a=replace(a, offset=offsets[a.name]), b=replace(b, offset=offsets[b.name]))
         case Fold(scratch=scratch):
             return replace(step, scratch=tuple(replace(s, offset=offsets[s.name]) for s in scratch))
+        case Finish(tiles=tiles):
+            return replace(step, tiles=tuple(replace(t, offset=offsets[t.name]) for t in tiles))
         case MmaMultiply(a=a, b=b):
             left = None if a is None else replace(a, offset=offsets[a.name])
             return replace(step, a=left, b=replace(b, offset=offsets[b.name]))

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from kgen.ir import Dot, Let, Loop, Op
 from kgen.schedule_build import Builder
 from kgen.schedule_mma import Sides, sides_of
+from kgen.schedule_mma_finish import Tail, finish_of, tail_of, unused_after, without
 from kgen.schedule_mma_ring import with_ring
 from kgen.schedule_shared import Filling
-from kgen.schedule_steps import MmaMultiply, Pack, SharedTile, Step, Walk
+from kgen.schedule_steps import Finish, MmaMultiply, Pack, SharedTile, Step, Walk, Write
 from kgen.terms import Var
 
 
@@ -19,6 +20,26 @@ class MmaBuilder(Builder):
 
     sides: Sides = field(kw_only=True)
     stages: int = 1
+
+    def build(self, body: tuple[Op, ...]) -> tuple[Step, ...]:
+        """Return the steps of the whole kernel, its results stored in a layout of their own where that gains."""
+        steps = super().build(body)
+        tail = tail_of(steps)
+        out: list[Step] = list(steps[: tail.begin])
+        for step in steps[tail.begin :]:
+            out += self._finished(step, tail) if isinstance(step, Write) else [step]
+        return without(tuple(out), tail, unused_after(tuple(out), tail))
+
+    def _finished(self, write: Write, tail: Tail) -> list[Step]:
+        """Return a store, or the exchange of values through tiles with the store's rows and the store after it."""
+        found = finish_of(self.kernel, write, tail)
+        if found is None:
+            return [write]
+        stage, crossing, wide = found
+        tiles = [self._tile(v, Filling(stage.along, stage.run)) for v in crossing]
+        if any(t.inner != stage.along for t in tiles):  # an operand too, with rows of its own
+            return [write]
+        return [*(self._spill(v) for v in crossing), Finish(stage, tuple(tiles), wide)]
 
     def _step(self, op: Op) -> Step:
         match op:

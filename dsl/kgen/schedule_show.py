@@ -10,6 +10,7 @@ from kgen.schedule_homes import Homes
 from kgen.schedule_steps import (
     Barrier,
     Elementwise,
+    Finish,
     Fold,
     Load,
     Memory,
@@ -106,6 +107,9 @@ def step_text(step: Step) -> str:
         case Multiply(op=op, step=step_size, width_a=a, width_b=b):
             sides = f"{op.a.name} ({a} wide), {op.b.name} ({b} wide)"
             return f"dot {op.dst.name} from {sides}, {op.contract} by {step_size}"
+        case Finish(stage=stage, tiles=tiles, write=write):
+            made = ", ".join(t.name for t in tiles)
+            return f"finish {write.op.buffer} from {made} along {stage.along}, {_width(write.form)}"
         case Pack(op=op, along=along):
             return f"pack {op.dst.name} by pairs along {along}"
         case WgmmaMultiply(op=op, a=a, left=left, right=right):

@@ -151,6 +151,15 @@ class ProxyFence:
 
 
 @dataclass(frozen=True)
+class Finish:
+    """A store in turns, those of a Stage without tiles of its own: `tiles` hold what other threads have made."""
+
+    stage: Stage
+    tiles: tuple[SharedTile, ...]
+    write: Write
+
+
+@dataclass(frozen=True)
 class Scratch:
     """Shared memory in which the warps of a group exchange partial results: one row of `slots` elements per warp."""
 
@@ -205,7 +214,21 @@ class Walk:
     ring: Ring | None = None
 
 
-Step = Elementwise | Load | Write | Stage | Spill | Pack | Multiply | MmaMultiply | Fold | Barrier | ProxyFence | Walk
+Step = (
+    Elementwise
+    | Load
+    | Write
+    | Stage
+    | Spill
+    | Finish
+    | Pack
+    | Multiply
+    | MmaMultiply
+    | Fold
+    | Barrier
+    | ProxyFence
+    | Walk
+)
 Memory = SharedTile | Scratch
 
 
@@ -216,6 +239,8 @@ def operations_of(step: Step) -> tuple[Op, ...]:
             return ops
         case Spill() | Barrier() | ProxyFence():
             return ()
+        case Finish(stage=stage, write=write):
+            return (*stage.ops, write.op)
         case _:
             return (step.op,)
 
@@ -251,6 +276,8 @@ def reads(step: Step) -> tuple[Memory, ...]:
             return (a, b)
         case MmaMultiply(a=a, b=b):
             return (b,) if a is None else (a, b)
+        case Finish(tiles=tiles):
+            return tiles
         case Fold(scratch=scratch):
             return scratch
         case _:

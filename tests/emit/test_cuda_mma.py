@@ -51,6 +51,11 @@ def run(
     return report
 
 
+def conflicts(report: sim.Report) -> list[object]:
+    """Return the loads of fragments with bank conflicts."""
+    return [x for x in report.counters.lines if x.access == "ldmatrix" and x.pieces > x.ideal]
+
+
 @pytest.mark.parametrize(
     ("dtype", "tile", "w_unit", "aligned", "shape", "warps", "stages"),
     [
@@ -82,7 +87,7 @@ def test_matmul(
     report = run(kernel, {"x": x, "w": w, "bias": bias, "y": y}, {"M": m, "N": n, "K": k}, cache_dir, warps, stages)
     close(y, (x.double() @ w.double() + bias.double()).relu(), dtype)
     if aligned:
-        assert report.counters.bank_conflicts == 0
+        assert not conflicts(report)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +121,7 @@ def test_attention(
         s = s.masked_fill(torch.arange(n) > torch.arange(m)[:, None] + n - m, -INF)
     close(o, (s.softmax(-1) @ v.double()).nan_to_num(0), dtype)
     close(lse, s.logsumexp(-1), F32)
-    assert report.counters.bank_conflicts == 0
+    assert not conflicts(report)
 
 
 @pytest.mark.parametrize(("dtype", "tm", "tn", "warps"), [(BF16, 32, 64, 4), (F16, 64, 32, 2)])

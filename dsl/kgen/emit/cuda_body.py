@@ -10,6 +10,7 @@ from kgen.emit.cuda_fold import Merge, fold
 from kgen.emit.cuda_memory import load, store
 from kgen.emit.cuda_mma import multiply as mma_multiply
 from kgen.emit.cuda_mma import pack
+from kgen.emit.cuda_mma_finish import finish
 from kgen.emit.cuda_mma_ring import OpenRing, next_tile, open_ring
 from kgen.emit.cuda_scope import Context, Nest, indented
 from kgen.emit.cuda_shared import spill, stage
@@ -20,6 +21,7 @@ from kgen.ir import Assign, Init, Label, Segment
 from kgen.schedule_steps import (
     Barrier,
     Elementwise,
+    Finish,
     Fold,
     Load,
     MmaMultiply,
@@ -76,6 +78,8 @@ class Body:
                 return spill(context, step, shared[tile.name])
             case Multiply(a=a, b=b):
                 return multiply(context, step, shared[a.name], shared[b.name])
+            case Finish():
+                return finish(context, step, shared)
             case Pack():
                 return wgmma_pack(context, step) if step.together else pack(context, step)
             case WgmmaMultiply(a=a, b=b):

@@ -17,13 +17,13 @@ DEPTH = 16  # of one product
 EIGHT = 8  # rows of a matrix that ldmatrix loads; its columns too
 
 SWIZZLE = """
-// Place of a byte in a tile with rows of PITCH bytes. The 16-byte chunks of a row are permuted by the row's
-// number, so that the same chunk of eight rows that follow each other lies in different banks.
-template <int PITCH>
+// Place of a byte in a tile with rows of PITCH bytes. The chunks of a row (8 elements) are permuted by the
+// row's number, so that the same chunk of rows that follow each other lies in different banks.
+template <int PITCH, int CHUNK = 16>
 KG_DEVICE constexpr u32 swizzled(u32 row, u32 byte) {
-    constexpr u32 chunks = PITCH / 16;
-    constexpr u32 permuted = chunks % 8 == 0 ? 8 : chunks & -chunks;
-    return row * PITCH + (byte ^ row / (8 / permuted) % permuted * 16);
+    constexpr u32 chunks = PITCH / CHUNK, banks = 128 / CHUNK;
+    constexpr u32 permuted = chunks % banks == 0 ? banks : chunks & -chunks;
+    return row * PITCH + (byte ^ row / (banks / permuted) % permuted * CHUNK);
 }"""
 
 MMA_ADD = """

@@ -9,8 +9,8 @@ from kgen.emit.cuda_scope import Context, indented
 from kgen.schedule_steps import Ring, SharedTile, Stage, Walk
 
 COPY_HEAD = """
-// Copies the first `valid` of N elements at p to shared address a, zeros after them. Short pieces are whole,
-// nothing, or made at once.
+// Copies the first `valid` of N elements at p to shared address a, zeros after them. Pieces of less than 16
+// bytes are copied whole or not at all, else made at once.
 template <int N, class T>
 KG_DEVICE void copy_head(u32 a, const T* p, int valid) {
     if constexpr (N * sizeof(T) == 16) return cp_async16_head(a, p, min(valid, N) * int(sizeof(T)));

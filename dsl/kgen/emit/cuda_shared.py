@@ -21,7 +21,8 @@ def address_of(tile: SharedTile, base: str, outer: str, inner: str) -> str:
     if tile.swizzled or tile.span:
         size = tile.dtype.bytes
         byte = f"({inner}) * {size}" if " + " in inner or " % " in inner else f"{inner} * {size}"
-        place = f"spanned<{tile.span}, {tile.rows}>" if tile.span else f"swizzled<{tile.pitch * size}>"
+        swizzled = f"swizzled<{tile.pitch * size}{', 32' if size == 4 else ''}>"
+        place = f"spanned<{tile.span}, {tile.rows}>" if tile.span else swizzled
         return f"{base} + {place}({outer}, {'0' if inner == '0' else byte})"
     terms = []
     if outer != "0":
@@ -49,7 +50,7 @@ def spill(context: Context, step: Spill, base: str) -> list[str]:
     return block(f"if ({' && '.join(owner)})", lines) if owner else lines
 
 
-class _Turn:
+class Turn:
     """The text of one turn of staging: places are computed from the turn's number, values are by element of the run."""
 
     def __init__(self, context: Context, step: Stage) -> None:
@@ -58,6 +59,7 @@ class _Turn:
         self.within = "0"
         self.vectors: set[str] = set()
         self.offset_names: dict[str, str] = {}
+        self.renamed: dict[str, str] = {}  # values that have another name here than elsewhere
 
     def text(self, e: Expr, need: int = 0) -> str:
         return self.printer.text(e, need)
@@ -87,7 +89,7 @@ class _Turn:
             case Get(var=var) if var.name.startswith("off."):
                 return self.offset(var.name.removeprefix("off."))
             case Get(var=var):
-                name = self.context.value(var)
+                name = self.renamed.get(var.name) or self.context.value(var)
                 return Text(f"{name}[{self.within}]" if var.name in self.vectors else name)
             case _:
                 raise TypeError(f"no CUDA text for {type(e).__name__}")
@@ -96,7 +98,7 @@ class _Turn:
 def stage(context: Context, step: Stage, bases: dict[str, str]) -> list[str]:
     """Return the lines that make shared tiles: pointers first, then the turns of all threads."""
     context.scope.open()
-    turn = _Turn(context, step)
+    turn = Turn(context, step)
     names = context.names.values
     turn.offset_names = {a: context.scope.give(f"{a}_at") for a in dict.fromkeys((step.along, step.across))}
     before: list[str] = []
@@ -110,20 +112,20 @@ def stage(context: Context, step: Stage, bases: dict[str, str]) -> list[str]:
             if step.copied and op.dst.name == step.tiles[0].name:
                 body += _turn_copy(turn, form, place(turn.text, parts, base), bases[op.dst.name])
             else:
-                body += _turn_load(turn, op, form, parts, base)
+                body += turn_load(turn, op, form, parts, base)
         else:
-            body += _turn_let(turn, op)
+            body += turn_let(turn, op)
     for tile in step.tiles if not step.copied else ():
         body += _turn_store(turn, tile, bases[tile.name], names[tile.name])
     context.scope.close()
-    turns = _turns(turn, body)
+    turns = turns_of(turn, body)
     if turns[0] == "{":  # a single turn: the block is there already
         return ["{", *indented(before), *turns[1:]]
     scoped = before or not turns[0].endswith("{")
     return ["{", *indented([*before, *turns]), "}"] if scoped else turns
 
 
-def _turns(turn: _Turn, body: list[str]) -> list[str]:
+def turns_of(turn: Turn, body: list[str]) -> list[str]:
     step, context = turn.step, turn.context
     size = context.kernel.tile_axes[step.along].size
     across = context.kernel.tile_axes[step.across].size if step.across != step.along else 1
@@ -147,7 +149,7 @@ def _turns(turn: _Turn, body: list[str]) -> list[str]:
     return [head, *indented([*places, *body]), "}"]
 
 
-def _row_turns(turn: _Turn, in_row: int, body: list[str]) -> list[str]:
+def _row_turns(turn: Turn, in_row: int, body: list[str]) -> list[str]:
     """All threads together make whole rows, so that a thread's place in its row never changes."""
     step, context = turn.step, turn.context
     rows, size = context.map.threads // in_row, context.kernel.tile_axes[step.across].size
@@ -164,7 +166,7 @@ def _row_turns(turn: _Turn, in_row: int, body: list[str]) -> list[str]:
     ]
 
 
-def _turn_copy(turn: _Turn, form: Form, at: str, base: str) -> list[str]:
+def _turn_copy(turn: Turn, form: Form, at: str, base: str) -> list[str]:
     """Move a run from global to shared memory, past the registers."""
     (tile,) = turn.step.tiles
     to = address_of(tile, base, turn.offset(tile.outer).code, turn.offset(tile.inner).code)
@@ -177,7 +179,7 @@ def _turn_copy(turn: _Turn, form: Form, at: str, base: str) -> list[str]:
     return [f"copy_async<{form.width}>({to}, {at}{pred});"]
 
 
-def _turn_load(turn: _Turn, op: LoadTile, form: Form, parts: Address, base: str) -> list[str]:
+def turn_load(turn: Turn, op: LoadTile, form: Form, parts: Address, base: str) -> list[str]:
     name, run = turn.context.value(op.dst), turn.step.run
     dtype = op.dst.dtype.cuda
     if turn.step.along not in op.dst.axes or run == 1:
@@ -193,12 +195,12 @@ def _turn_load(turn: _Turn, op: LoadTile, form: Form, parts: Address, base: str)
     return [f"{_array(turn, op)};", *unrolled("j", run, [f"{name}[j] = {value};"])]
 
 
-def _array(turn: _Turn, op: Let | LoadTile) -> str:
+def _array(turn: Turn, op: Let | LoadTile) -> str:
     name, dtype, run = turn.context.value(op.dst), op.dst.dtype, turn.step.run
     return f"vec<{dtype.cuda}, {run}> {name}" if run * dtype.bytes <= 16 else f"{dtype.cuda} {name}[{run}]"
 
 
-def _turn_let(turn: _Turn, op: Let) -> list[str]:
+def turn_let(turn: Turn, op: Let) -> list[str]:
     name = turn.context.value(op.dst)
     if turn.step.along not in op.dst.axes or turn.step.run == 1:
         return [f"const {op.dst.dtype.cuda} {name} = {turn.text(op.expr)};"]
@@ -209,7 +211,7 @@ def _turn_let(turn: _Turn, op: Let) -> list[str]:
     return [f"{_array(turn, op)};", *unrolled("j", turn.step.run, [f"{name}[j] = {value};"])]
 
 
-def _turn_store(turn: _Turn, tile: SharedTile, base: str, name: str) -> list[str]:
+def _turn_store(turn: Turn, tile: SharedTile, base: str, name: str) -> list[str]:
     run = turn.step.run
     straight = tile.inner == turn.step.along
 
