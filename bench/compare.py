@@ -3,7 +3,8 @@
     python bench/compare.py [--only matmul|attention] [--also "name: 'key=value' 'key=value'"] [--rounds 40]
 
 All contestants of a problem run in turn, round after round, on one hot GPU with random data; the L2 cache is flushed
-before each run and medians are compared. `--also` adds a CUDA kernel built with overrides of the spec (repeatable).
+before each run and medians are compared. `--also` adds a kernel built with overrides of the spec (repeatable): a Triton
+kernel if its name starts with "triton", else a CUDA one. Overrides are for one spec: name it with --only.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def problems(only: str | None) -> Iterator[Problem]:
 def generated(problem: Problem, backend: str, overrides: list[str]) -> Run:
     """Return a call of the kernel that kgen makes for the problem on this GPU."""
     major, minor = torch.cuda.get_device_capability()
-    arch = f"sm_{major}{minor}"
+    arch = f"sm_{major}{minor}{'a' if backend == 'cuda' and major == 9 else ''}"  # 90a has wgmma, which 90 lacks
     spec = load(ROOT / "specs" / f"{problem.spec}.yaml", overrides)
     dtype = {torch.bfloat16: "bf16", torch.float16: "f16"}[next(iter(problem.tensors.values())).dtype]
     named = [(n, t, problem.fast.get(n, (t.dim() - 1,))) for n, t in problem.tensors.items()]
@@ -135,6 +136,10 @@ def error(problem: Problem, run: Run) -> float:
     return float((out[:1].float() - problem.expected()).abs().max())
 
 
+def _backend(name: str) -> str:
+    return "triton" if name.startswith("triton") else "cuda"
+
+
 def _given(run: Run) -> Run:
     return run
 
@@ -143,7 +148,7 @@ def contestants(problem: Problem, also: dict[str, list[str]]) -> dict[str, Run]:
     """Return all that can run; what cannot is noted with its reason."""
     makers: dict[str, Callable[[], Run]] = {n: partial(_given, run) for n, run in problem.peers.items()}
     makers |= {f"kgen {b}": partial(generated, problem, b, []) for b in ("triton", "cuda")}
-    makers |= {f"kgen cuda, {n}": partial(generated, problem, "cuda", o) for n, o in also.items()}
+    makers |= {f"kgen {n}": partial(generated, problem, _backend(n), o) for n, o in also.items()}
     runs = {}
     for name, make in makers.items():
         try:
