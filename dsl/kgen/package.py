@@ -29,11 +29,12 @@ FILES = {"triton": ("triton_kernel", ".py"), "cuda": ("kernel", ".cu")}
 
 @dataclass(frozen=True)
 class PackagedVariant:
-    """One variant with its texts (None: not built for that backend)."""
+    """One variant with its texts (None: not built for that backend). `own`: CUDA texts for one architecture alone."""
 
     key: Key
     triton: Emitted | None
     cuda: Emitted | None
+    own: tuple[Emitted, ...] = ()
 
     def emitted(self) -> dict[str, Emitted]:
         both = {"triton": self.triton, "cuda": self.cuda}
@@ -74,13 +75,14 @@ def package_files(spec: Spec, variants: Sequence[PackagedVariant], command: str)
     entries: list[dict[str, Any]] = []
     for number, v in enumerate(variants):
         entry: dict[str, Any] = {"key": v.key.to_json()}
-        for backend, e in v.emitted().items():
-            stem, ending = FILES[backend]
-            name = f"{stem}{_suffix(v.key) if number else ''}{ending}"
+        for place, e in (*v.emitted().items(), *((f"cuda {e.target.arch}", e) for e in v.own)):
+            stem, ending = FILES[e.target.backend]
+            arch = "" if place == e.target.backend else f"_{e.target.arch}"
+            name = f"{stem}{_suffix(v.key) if number else ''}{arch}{ending}"
             if name in files:
                 raise KgenError(f"{spec.name}: two variants would both be written to {name}")
             files[name] = e.text
-            entry[backend] = {"file": name, "arch": e.target.arch, "launch": e.launch.to_json()}
+            entry[place] = {"file": name, "arch": e.target.arch, "launch": e.launch.to_json()}
         entries.append(entry)
     files["manifest.json"] = manifest_text(_manifest(spec, math, variants, entries))
     files["op.py"] = op_text(spec, math, command)

@@ -14,6 +14,7 @@ from kgen.ops.key import Key
 from kgen.ops.plan import LaunchPlan
 
 BACKENDS = ("triton", "cuda")
+WITH_OWN_FEATURES = ("sm_90",)  # wgmma
 
 
 class Ready(NamedTuple):
@@ -33,8 +34,8 @@ def ready_on_gpu(folder: Path, manifest: Mapping[str, Any], key: Key, backend: s
             "CUDA graph, because it compiles and loads the kernels; make one such call before the capture"
         )
     gpu = torch.cuda.get_device_properties(device)
-    arch, programs = f"sm_{gpu.major}{gpu.minor}", 2 * gpu.multi_processor_count
-    found = packaged(manifest, key, backend)
+    arch, programs = arch_of(gpu.major, gpu.minor), 2 * gpu.multi_processor_count
+    found = packaged(manifest, key, backend, arch)
     if found is not None:
         from kgen.ops import prepare  # compilers and launchers, wanted only at the first call of a variant
 
@@ -45,6 +46,12 @@ def ready_on_gpu(folder: Path, manifest: Mapping[str, Any], key: Key, backend: s
     return Ready(*on_demand.verified_variant(folder, key, backend, arch), programs)
 
 
+def arch_of(major: int, minor: int) -> str:
+    """Return the architecture to lower and compile for on a GPU: with the features that are its alone, where used."""
+    name = f"sm_{major}{minor}"
+    return f"{name}a" if name in WITH_OWN_FEATURES else name
+
+
 def known_backend(backend: str, source: str = "backend") -> str:
     """Return the backend; raise KgenError, which names where it came from, if there is none of that name."""
     if backend not in BACKENDS:
@@ -52,9 +59,13 @@ def known_backend(backend: str, source: str = "backend") -> str:
     return backend
 
 
-def packaged(manifest: Mapping[str, Any], key: Key, backend: str) -> tuple[LaunchPlan, str] | None:
-    """Return the launch plan and the file of the packaged variant that serves a key, None if none does."""
+def packaged(manifest: Mapping[str, Any], key: Key, backend: str, arch: str = "") -> tuple[LaunchPlan, str] | None:
+    """Return the launch plan and the file of the packaged variant that serves a key, None if none does.
+
+    A text for `arch` alone goes before that for all.
+    """
     for v in manifest["variants"]:
-        if backend in v and Key.from_json(v["key"]).serves(key):
-            return LaunchPlan.from_json(v[backend]["launch"]), v[backend]["file"]
+        text = v.get(f"{backend} {arch}", v.get(backend))
+        if text is not None and Key.from_json(v["key"]).serves(key):
+            return LaunchPlan.from_json(text["launch"]), text["file"]
     return None

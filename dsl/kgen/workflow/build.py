@@ -65,7 +65,7 @@ def build(spec: Spec, request: Request, progress: Progress) -> Built:
 def write(spec: Spec, texts: Sequence[Texts], request: Request) -> tuple[Path, ...]:
     """Write the package of a spec and return its files."""
     package = importlib.import_module("kgen.package")
-    variants = [package.PackagedVariant(t.key, t.main("triton"), t.main("cuda")) for t in texts]
+    variants = [package.PackagedVariant(t.key, t.main("triton"), t.main("cuda"), t.own("cuda")) for t in texts]
     return tuple(package.write_package(spec, variants, request.out, request.origin.command))
 
 

@@ -42,6 +42,11 @@ class Texts:
         """Return the text that is written for a backend, None if it was not asked for."""
         return next((t.emitted for t in self.texts if t.backend == backend), None)
 
+    def own(self, backend: str) -> tuple[Emitted, ...]:
+        """Return the further texts of a backend that are for one architecture's own features."""
+        further = [t for t in self.texts if t.backend == backend][1:]
+        return tuple(t.emitted for t in further if t.arch.endswith("a"))
+
 
 def texts_for(instance: Instance, backends: tuple[str, ...], targets: tuple[str, ...], origin: Origin) -> Texts:
     """Lower a variant for its backends and targets; raise KgenError for what the user can mend."""

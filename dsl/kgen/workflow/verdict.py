@@ -19,6 +19,7 @@ from kgen import resources, sim
 from kgen.accumulators import own_records
 from kgen.build import Cache, digest
 from kgen.build.triton import triton_version
+from kgen.ops.variants import arch_of
 from kgen.spec_reference import load_reference
 from kgen.verify.cases import Case, cases_for
 from kgen.verify.report import Agreement, Failure, Report, Row
@@ -82,8 +83,7 @@ def _targets(texts: Texts) -> tuple[tuple[str, str], ...]:
 def _gpu_arch() -> str | None:
     if not torch.cuda.is_available():
         return None
-    major, minor = torch.cuda.get_device_capability()
-    return f"sm_{major}{minor}"
+    return arch_of(*torch.cuda.get_device_capability())
 
 
 def _contents(texts: Texts, cases: list[Case]) -> dict[str, Any]:
