@@ -16,7 +16,7 @@ from kgen.layout_threads import held
 from kgen.schedule import Plan, plan
 from kgen.schedule_demand import collect
 from kgen.schedule_mma import NotServed
-from kgen.schedule_steps import Barrier, Pack, ProxyFence, SharedTile, Stage, Walk, WgmmaMultiply, all_steps, writes
+from kgen.schedule_steps import Barrier, Pack, ProxyFence, SharedTile, Stage, Walk, WgmmaMultiply, all_steps, reads
 from kgen.types import BF16, F32
 
 KERNELS = [
@@ -37,7 +37,8 @@ def products(made: Plan) -> list[WgmmaMultiply]:
 
 
 def tiles(made: Plan) -> dict[str, SharedTile]:
-    return {m.name: m for s in all_steps(made.steps) for m in writes(s) if isinstance(m, SharedTile)}
+    """Return the tiles of operands."""
+    return {m.name: m for s in products(made) for m in reads(s) if isinstance(m, SharedTile)}
 
 
 # ---- layouts

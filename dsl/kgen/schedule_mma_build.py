@@ -36,7 +36,7 @@ class MmaBuilder(Builder):
         if found is None:
             return [write]
         stage, crossing, wide = found
-        tiles = [self._tile(v, Filling(stage.along, stage.run)) for v in crossing]
+        tiles = [MmaBuilder._tile(self, v, Filling(stage.along, stage.run)) for v in crossing]
         if any(t.inner != stage.along for t in tiles):  # an operand too, with rows of its own
             return [write]
         return [*(self._spill(v) for v in crossing), Finish(stage, tuple(tiles), wide)]
