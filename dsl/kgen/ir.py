@@ -2,7 +2,7 @@
 
 A kernel is printed twice from this IR. Values are immutable `Var`s (defined once by Let, Load, Dot, TileReduce,
 Combine) or mutable state (defined by Init, changed by Assign and by Dots that accumulate into it). Scalars are Vars
-without axes. Padding is explicit: a TileAxis whose `size` may exceed the valid extent has its validity in every `where`.
+without axes. Padding is explicit: a TileAxis whose `size` may exceed the extent has its validity in every `where`.
 """
 
 from __future__ import annotations

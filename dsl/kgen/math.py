@@ -36,7 +36,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor argument. `dims`: i32 extents over sizes. `fast`: dims with a unit-stride fast path (default the last)."""
+    """A tensor argument. `dims`: i32 extents over sizes. `fast`: dims with a unit-stride fast path."""
 
     name: str
     dims: tuple[Expr, ...]

@@ -1,7 +1,7 @@
 """Mask: cut each loop into segments, and drop from a segment's body what is always true there.
 
 The tile stage leaves one body, right for every tile. Where the guard's interior covers whole tiles the mask, its loads
-and the tail check fold away ("plain"); where it covers all but the last, ragged tile only the tail check stays ("tail").
+and the tail check fold away ("plain"); where it covers all but the last, ragged tile the tail check stays ("tail").
 """
 
 from __future__ import annotations

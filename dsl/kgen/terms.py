@@ -1,6 +1,6 @@
 """Typed expressions: the one expression language of every stage after parsing.
 
-Nodes are frozen and compare by structure (`span` is ignored), so equal sub-expressions are one key of a `dict` or `set`.
+Nodes are frozen and compare by structure (`span` is ignored), so equal expressions are one key of a `dict` or `set`.
 `Load`, `Ref` and `Reduce` occur only until the tile stage has turned them into operations, `Start` only after it.
 """
 
@@ -185,7 +185,7 @@ def with_children(e: Expr, new: tuple[Expr, ...]) -> Expr:
 
 
 def rewrite(e: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
-    """Rewrite bottom-up: `rule` sees each node after its children, equal ones once; it returns a replacement or None."""
+    """Rewrite bottom-up: `rule` sees each node after its children, once, and returns a replacement or None."""
     return _rewrite(e, rule, {})
 
 

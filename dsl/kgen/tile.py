@@ -1,4 +1,4 @@
-"""Tile: from folds to kernels. Grid and loops are chosen, tiles loaded; everything gets named tile axes and validity."""
+"""Tile: from folds to kernels. Grid and loops are chosen, tiles loaded; values get named tile axes and validity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of products inside a tile: a Dot where the product factors into two sides, else element-wise and a TileReduce."""
+"""Sums of products inside a tile: a Dot where the product has two sides, else element-wise and a TileReduce."""
 
 from __future__ import annotations
 

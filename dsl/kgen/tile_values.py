@@ -1,4 +1,4 @@
-"""Lower expressions: loads become LoadTile, shared and invariant parts Let, each in the outermost block it can live in."""
+"""Lower expressions: loads become LoadTile, shared and invariant parts Let, each in the outermost possible block."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Negated:
         return ~self.inner.dense(rows, columns)
 
     def rule(self, rows: range, columns: int) -> tuple[Mask, Mask]:
-        """What can fail is what does not always hold, and the other way round: a comparison has intervals on both sides."""
+        """What can fail is what does not always hold, and the other way round."""
         hull, interior = self.inner.rule(rows, columns)
         return ~interior, ~hull
 

@@ -37,7 +37,7 @@ class Built:
 
 @dataclass
 class CpuSubject:
-    """A variant of a spec for one target, run by the interpreter or the simulator. `reports`: the last call's launches."""
+    """A variant of a spec for one target, run by the interpreter or the simulator. `reports`: the last launches."""
 
     spec: Spec
     variant: Variant
