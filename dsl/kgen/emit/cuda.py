@@ -26,6 +26,8 @@ from kgen.schedule_steps import Memory, SharedTile, all_steps, writes
 from kgen.terms import Expr, Get, Pos, Start
 
 LINE = 110
+SM_REGISTERS = 1 << 16
+OTHER_REGISTERS = 96  # fragments, addresses and indices beside the accumulators of a thread
 
 # A bit pattern is the one form that nvcc, NVRTC and g++ all take without further headers.
 FLOATS = {
@@ -180,8 +182,15 @@ def _signature(context: Context, plan: Plan) -> list[str]:
             args.append(f"{const}{arg.dtype.cuda}* {name}")
         else:
             args.append(f"{arg.dtype.cuda} {name}")
-    head = f'extern "C" KG_GLOBAL_BOUNDS({plan.threads}) void {kernel.name}('
+    head = f'extern "C" KG_GLOBAL_BOUNDS({_bounds(plan)}) void {kernel.name}('
     return _filled(head, args, ") {")
+
+
+def _bounds(plan: Plan) -> str:
+    """Return the threads of a block; with matrix fragments also how many blocks share an SM's registers at ease, else
+    the compiler spills a few of them for one block more."""
+    blocks = SM_REGISTERS // (plan.threads * (plan.registers + OTHER_REGISTERS))
+    return f"{plan.threads}, {blocks}" if plan.skeleton == "mma" and blocks > 1 else str(plan.threads)
 
 
 def _filled(head: str, items: list[str], tail: str) -> list[str]:
