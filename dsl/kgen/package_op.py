@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import isfinite
 
 from kgen.emit.header import Header
 from kgen.emit.printer import Text
@@ -15,8 +16,9 @@ from kgen.math import Math, ParamDef, SizeDef, Tensor
 from kgen.package_checks import condition_lines, reads_params, size_lines, type_constants
 from kgen.package_lines import items, prose, quoted, wrapped
 from kgen.resolve import resolve
+from kgen.resolve_constants import evaluate
 from kgen.spec import Spec
-from kgen.terms import Apply, Const, Expr, Size, walk
+from kgen.terms import Apply, Const, Expr
 from kgen.types import BOOL, DType
 
 # What the generated module and its compiled expressions call their own.
@@ -196,7 +198,11 @@ def _parameter(p: ParamDef) -> str:
 
 
 def _computed(p: ParamDef) -> bool:
-    return p.default is not None and any(isinstance(n, Size) for n in walk(p.default))
+    """Is the default computed at a call? One of sizes is, and one that no schema can write."""
+    if p.default is None:
+        return False
+    value = evaluate(p.default, {})
+    return value is None or not isfinite(value)
 
 
 def _kind(t: DType) -> str:
@@ -230,4 +236,4 @@ def _schema_param(p: ParamDef) -> str:
 
 def _literal(e: Expr) -> str:
     """Return a default without sizes as a literal: schemas know no expressions."""
-    return repr(eval(python_expr(e), {"__builtins__": {}, "math": __import__("math"), "max": max, "min": min}))
+    return repr(evaluate(e, {}))

@@ -33,6 +33,8 @@ _EXPECTED = {
     "DOT": "'.'",
 }
 MAX_DEPTH = 150
+MAX_CHOICES = 4096  # values of a range
+MAX_DIGITS = 20  # no longer integer fits 64 bits
 _OPERATOR_TOKENS = {"PLUS", "STAR", "SLASH", "PERCENT", "VBAR", "CIRCUMFLEX", "AMPERSAND", "OR", "AND"}
 
 
@@ -65,7 +67,19 @@ class _Build(Transformer_NonRecursive[Token, Any]):
         return Tree(data, children, meta)
 
     def integer(self, c: list[Token]) -> s.Node:
-        return s.Number(self._token(c[0]), int(c[0], 0))
+        return s.Number(self._token(c[0]), self._whole(c[0]))
+
+    def _whole(self, token: Token) -> int:
+        """Return the value of an integer; raise SpecError for one that other languages read in other ways."""
+        if token[:2] in ("0x", "0X"):
+            digits, base = token[2:], 16
+        else:
+            digits, base = str(token), 10
+            if digits[0] == "0" and len(digits) > 1:
+                raise fail(self._token(token), "an integer does not begin with 0", f"write {digits.lstrip('0') or '0'}")
+        if len(digits) > MAX_DIGITS:
+            raise fail(self._token(token), "the integer does not fit 64 bits")
+        return int(digits, base)
 
     def real(self, c: list[Token]) -> s.Node:
         return s.Number(self._token(c[0]), float(c[0]))
@@ -137,8 +151,11 @@ class _Build(Transformer_NonRecursive[Token, Any]):
     def helper(self, meta: Any, c: list[Any]) -> s.Node:
         return s.Helper(self._token(c[0]), str(c[0]), tuple(str(p) for p in c[1:-1]), c[-1], self.text)
 
-    def choice_range(self, c: list[Token | None]) -> tuple[int, ...]:
-        low, high, step = int(str(c[0])), int(str(c[1])), int(str(c[2] or 1))
+    @v_args(meta=True)
+    def choice_range(self, meta: Any, c: list[Token | None]) -> tuple[int, ...]:
+        low, high, step = (1 if x is None else self._whole(x) for x in c)
+        if step == 0 or (high - low) // step >= MAX_CHOICES:
+            raise fail(self._span(meta), f"a range has a step of at least 1, and at most {MAX_CHOICES} values")
         return tuple(range(low, high + 1, step))
 
     @v_args(meta=True)

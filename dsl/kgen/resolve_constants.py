@@ -13,6 +13,7 @@ from kgen.source import Span
 from kgen.terms import Apply, Cast, Const, Expr, Param, Size
 
 Number = int | float | bool
+_BITS = 64  # of the widest integer
 
 
 def evaluate(e: Expr, values: Mapping[str, Number]) -> Number | None:
@@ -45,9 +46,13 @@ def applied(fn: str, args: Sequence[Any], span: Span | None) -> Number:
     if function is None:
         raise fail(span, *no_host_form(fn))
     try:
+        if fn == "shl" and args[1] >= _BITS:
+            raise OverflowError(f"a shift by {args[1]} bits")
         result: Number = function(*args)
     except (ArithmeticError, ValueError) as error:
         raise fail(span, f"this has no value: {error}") from None
+    if isinstance(result, int) and not -(1 << _BITS - 1) <= result < 1 << _BITS - 1:
+        raise fail(span, "this has no value: the integer does not fit 64 bits")
     return result
 
 

@@ -9,6 +9,7 @@ from kgen import syntax as s
 from kgen.errors import fail, nearest
 from kgen.functions import HOST, table
 from kgen.parse import MAX_DEPTH
+from kgen.resolve_bulk import check_bulk
 from kgen.resolve_constants import no_host_form
 from kgen.resolve_reduce import chosen, masked
 from kgen.resolve_scope import Scope, silent
@@ -166,7 +167,9 @@ class Resolver:
                 f"it is {wanted}",
             )
         env = {p: self.value(a) for p, a in zip(helper.params, node.args, strict=True)}
-        return replace(self, env=env, inlining=(*self.inlining, helper.name)).value(helper.body)
+        value = replace(self, env=env, inlining=(*self.inlining, helper.name)).value(helper.body)
+        check_bulk(self.scope, value.expr, node.span)
+        return value
 
     def cast(self, node: s.Convert) -> Value:
         value, dtype = self.value(node.arg), self.scope.dtype(node.dtype, node.span)

@@ -12,6 +12,7 @@ from kgen.errors import SpecError, fail, nearest
 from kgen.math import Check, Conventions, Math, Stmt
 from kgen.parse import parse_statement
 from kgen.resolve_bind import bind_sizes
+from kgen.resolve_bulk import check_bulk
 from kgen.resolve_expr import Resolver
 from kgen.resolve_reduce import check_accumulate
 from kgen.resolve_scope import Scope, silent
@@ -165,6 +166,7 @@ def _define(scope: Scope, node: s.Define, number: str) -> Stmt:
         if node.name in names:
             raise fail(node.span, f"'{node.name}' is {kind} already", "choose another name")
     value = Resolver(scope).value(node.value).expr
+    scope.bulk[node.name] = check_bulk(scope, value, node.value.span)
     free = free_axes(value)
     return Stmt(number, node.name, tuple(a for a in scope.axes if a in free), value, node.text, span=node.span)
 
@@ -179,6 +181,7 @@ def _store(scope: Scope, node: s.StoreTo, number: str) -> tuple[Stmt, list[Check
         raise fail(node.span, f"'{node.tensor}' {what}", nearest(node.tensor, outputs))
     axes, index, checks = left_side(scope, node, tensor)
     value = Resolver(scope, open_axes=frozenset(axes)).value(node.value)
+    scope.bulk[node.tensor] = check_bulk(scope, value.expr, node.value.span)
     check_free(value.expr, frozenset(axes), node)
     expr = _stored(value, tensor.dtype, node)
     return Stmt(number, node.tensor, axes, expr, node.text, node.tensor, index, span=node.span), checks

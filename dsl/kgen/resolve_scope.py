@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kgen import syntax as s
 from kgen.accumulators import Record
@@ -16,9 +17,19 @@ from kgen.terms import Expr
 from kgen.types import DTYPES, DType
 
 
+class Bulk(NamedTuple):
+    """How large an expression is with helpers and intermediates written out."""
+
+    nodes: int
+    depth: int
+
+
 @dataclass
 class Scope:
-    """The names known so far. `sizes` is the set of size names; `broken` are names whose definition had an error."""
+    """The names known so far. `sizes` is the set of size names; `broken` are names whose definition had an error.
+
+    `bulk` is that of the statements.
+    """
 
     spec: Spec
     dtypes: Mapping[str, DType]
@@ -30,6 +41,7 @@ class Scope:
     params: dict[str, ParamDef] = field(default_factory=dict)
     helpers: dict[str, s.Helper] = field(default_factory=dict)
     statements: dict[str, Stmt] = field(default_factory=dict)
+    bulk: dict[str, Bulk] = field(default_factory=dict)
     mask: Expr | None = None
     broken: set[str] = field(default_factory=set)
     diagnostics: list[Diagnostic] = field(default_factory=list)
