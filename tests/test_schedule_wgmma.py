@@ -15,8 +15,22 @@ from kgen.layout_shared import tma_tile
 from kgen.layout_threads import held
 from kgen.schedule import Plan, plan
 from kgen.schedule_demand import collect
+from kgen.schedule_homes import reads as read_by
 from kgen.schedule_mma import NotServed
-from kgen.schedule_steps import Barrier, Pack, ProxyFence, SharedTile, Stage, Walk, WgmmaMultiply, all_steps, reads
+from kgen.schedule_steps import (
+    Barrier,
+    Pack,
+    ProxyFence,
+    SharedTile,
+    Stage,
+    Step,
+    Walk,
+    WgmmaMultiply,
+    WgmmaWait,
+    all_steps,
+    operations_of,
+    reads,
+)
 from kgen.types import BF16, F32
 
 KERNELS = [
@@ -94,6 +108,8 @@ def test_tiles_are_images_that_descriptors_can_describe(kernel: Kernel) -> None:
     found = tiles(planned(kernel))
     assert found
     for tile in found.values():
+        if not tile.span:  # read by threads alone
+            continue
         image = tma_tile(tile.rows, tile.pitch, 2, tile.span)
         assert image.bytes == tile.slot_bytes
         assert tile.offset % tile.alignment == 0
@@ -120,7 +136,7 @@ def test_a_fence_stands_between_writes_and_the_barrier_before_products(kernel: K
             assert not (unfenced and isinstance(step, Barrier | WgmmaMultiply))
 
 
-def bodies(steps: tuple[object, ...]) -> list[tuple[object, ...]]:
+def bodies(steps: tuple[Step, ...]) -> list[tuple[Step, ...]]:
     inner = [b for s in steps if isinstance(s, Walk) for body in s.bodies for b in bodies(body)]
     return [steps, *inner]
 
@@ -129,6 +145,38 @@ def test_weights_stay_in_registers() -> None:
     made = planned(KERNELS[1])
     assert made.homes.fragments == {"p"}
     assert all(s.together for s in all_steps(made.steps) if isinstance(s, Pack))
+
+
+# ---- products in flight
+
+
+@pytest.mark.parametrize(("stages", "kept"), [(2, 0), (3, 1), (4, 1)])
+def test_a_loop_of_products_keeps_the_last_ones_in_flight(stages: int, kept: int) -> None:
+    made = planned(kernels_mma.gated(BF16, (64, 64, 32)), stages=stages)
+    (at,) = (n for n, s in enumerate(made.steps) if isinstance(s, Walk))
+    walk = made.steps[at]
+    assert isinstance(walk, Walk) and walk.ring is not None
+    assert (walk.ring.kept, walk.ring.ahead) == (kept, stages - 1 - kept)
+    inside = [s for body in walk.bodies for s in body if isinstance(s, WgmmaWait)]
+    if kept:
+        assert inside == [WgmmaWait(2, ())] * 2
+        assert made.steps[at + 1] == WgmmaWait(0, ("left", "right"))
+    else:
+        assert inside == [WgmmaWait(0, ("left", "right"))] * 2
+
+
+def test_what_reads_a_product_waits_for_it() -> None:
+    for kernel in KERNELS:
+        made = planned(kernel, stages=3)
+        for body in bodies(made.steps):
+            open_products: set[str] = set()
+            for step in body:
+                if isinstance(step, WgmmaMultiply):
+                    open_products.add(step.op.dst.name)
+                elif isinstance(step, WgmmaWait):
+                    open_products = set() if step.pending == 0 else open_products
+                elif not isinstance(step, Walk):
+                    assert not open_products & {v.name for op in operations_of(step) for v in read_by(op)}
 
 
 # ---- refusals

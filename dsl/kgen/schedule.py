@@ -20,6 +20,7 @@ from kgen.schedule_steps import Step
 from kgen.schedule_threads import DEFAULT_THREADS, MAX_THREADS, choose
 from kgen.schedule_wgmma import choose as choose_wgmma
 from kgen.schedule_wgmma_build import WgmmaBuilder, fenced
+from kgen.schedule_wgmma_flight import in_flight
 from kgen.terms import Var
 
 KIB = 1024
@@ -119,7 +120,7 @@ def _plan(kernel: Kernel, arch: str, wish: Wish) -> Plan:
     steps, smem = place(builder.build(kernel.body))
     barred = with_barriers(steps, _exchanged(kernel, map_))
     if wish.skeleton == "wgmma":
-        barred = fenced(barred)
+        barred = in_flight(fenced(barred))
     registers = _accumulators(kernel.body, homes, map_)
     return Plan(kernel.name, arch, wish.skeleton, map_.threads, smem, registers, map_, homes, barred)
 

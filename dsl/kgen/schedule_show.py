@@ -24,6 +24,7 @@ from kgen.schedule_steps import (
     Step,
     Walk,
     WgmmaMultiply,
+    WgmmaWait,
     Write,
     all_steps,
     writes,
@@ -123,6 +124,9 @@ def step_text(step: Step) -> str:
             return f"reduce over {op.axis}: {lanes} lanes{through}"
         case Barrier():
             return "barrier"
+        case WgmmaWait(pending=pending, results=results):
+            done = f", so {', '.join(results)} is whole" if results else ""
+            return f"wait until {pending or 'no'} products are in flight{done}"
         case ProxyFence():
             return "what is written so far becomes visible to wgmma"
         case Walk(op=op, ring=ring):

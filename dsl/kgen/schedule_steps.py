@@ -142,7 +142,18 @@ class MmaMultiply:
 
 @dataclass(frozen=True)
 class WgmmaMultiply(MmaMultiply):
-    """A Dot by instructions of a warpgroup: 64 rows by up to 256 columns by 16; shared tiles are read in spans."""
+    """A Dot by instructions of a warpgroup: 64 rows by up to 256 columns by 16; shared tiles are read in spans.
+
+    It is done after a WgmmaWait.
+    """
+
+
+@dataclass(frozen=True)
+class WgmmaWait:
+    """Till at most `pending` products are in flight; those that gave `results`, by name, are done."""
+
+    pending: int
+    results: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -194,11 +205,18 @@ class Barrier:
 class Ring:
     """Tiles that a loop fills ahead: tile t of the loop lies in slot `t % stages`, and is made in iteration
     `t - (stages - 1)`. Every iteration begins with a barrier, which all uses of the slots rely on. `fenced`: with a
-    ProxyFence before that barrier."""
+    ProxyFence before that barrier. `kept`: iterations for which a tile is still read after its own; it is then made as
+    much later."""
 
     stages: int
     fills: tuple[Stage, ...]
     fenced: bool = False
+    kept: int = 0
+
+    @property
+    def ahead(self) -> int:
+        """How many iterations before its use a tile is made."""
+        return self.stages - 1 - self.kept
 
     @property
     def tiles(self) -> tuple[SharedTile, ...]:
@@ -237,7 +255,7 @@ def operations_of(step: Step) -> tuple[Op, ...]:
     match step:
         case Elementwise(ops=ops) | Stage(ops=ops):
             return ops
-        case Spill() | Barrier() | ProxyFence():
+        case Spill() | Barrier() | ProxyFence() | WgmmaWait():
             return ()
         case Finish(stage=stage, write=write):
             return (*stage.ops, write.op)

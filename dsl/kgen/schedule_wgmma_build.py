@@ -12,13 +12,13 @@ from kgen.schedule_steps import (
     MmaMultiply,
     Pack,
     ProxyFence,
-    Ring,
     SharedTile,
     Spill,
     Stage,
     Step,
     Walk,
     WgmmaMultiply,
+    writes,
 )
 from kgen.terms import Var
 
@@ -50,11 +50,16 @@ def fenced(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     for n, step in enumerate(steps):
         out.append(_fenced_walk(step) if isinstance(step, Walk) else step)
         following = steps[n + 1] if n + 1 < len(steps) else None
-        if isinstance(step, Stage | Spill) and not isinstance(following, Stage | Spill):
+        if _for_products(step) and not _for_products(following):
             out.append(ProxyFence())
     return tuple(out)
 
 
+def _for_products(step: Step | None) -> bool:
+    """Return whether a step writes a tile that products read."""
+    return isinstance(step, Stage | Spill) and any(isinstance(m, SharedTile) and m.span for m in writes(step))
+
+
 def _fenced_walk(walk: Walk) -> Walk:
-    ring = None if walk.ring is None else Ring(walk.ring.stages, walk.ring.fills, True)
+    ring = None if walk.ring is None else replace(walk.ring, fenced=True)
     return replace(walk, bodies=tuple(fenced(b) for b in walk.bodies), ring=ring)

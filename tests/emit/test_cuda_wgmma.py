@@ -204,6 +204,28 @@ def test_every_synchronisation_is_needed(cache_dir: Path) -> None:
     assert unseen == [("fence_proxy_async();", text[: text.index("fence_proxy_async();")].count("\n") + 1)]
 
 
+def test_every_synchronisation_of_products_in_flight_is_needed(cache_dir: Path) -> None:
+    """The loop keeps products in flight over its barrier; they read a slot until the wait of the next iteration."""
+    x, w, bias = torch.randn(64, 160).bfloat16(), torch.randn(160, 64).bfloat16(), torch.randn(64).bfloat16()
+    tensors = {"x": x, "w": w, "bias": bias, "y": torch.zeros(64, 64).bfloat16()}
+    kernel, values = kernels.matmul(BF16, (64, 64, 32), 1, True), {"M": 64, "N": 64, "K": 160}
+    made = planned(kernel, 3)
+    text = print_kernel(kernel, made, HEADER)
+    assert launch(kernel, made, text, tensors, values, cache_dir, lazy=True).ok
+    right = tensors["y"].clone()
+    words = ("sync_threads();", "cp_async_wait<0>();", "cp_async_commit();", "fence_proxy_async();", "wgmma_fence();")
+    places = [
+        m for word in (*words, "wgmma_wait<1>();", "wgmma_wait<0>();") for m in re.finditer(re.escape(word), text)
+    ]
+    unseen = []
+    for place in places:
+        mutant = text[: place.start()] + ";" + text[place.end() :]
+        report = launch(kernel, made, mutant, tensors, values, cache_dir, lazy=True)
+        if report.ok and torch.equal(tensors["y"], right):
+            unseen.append((place[0], text[: place.end()].count("\n") + 1))
+    assert (len(places), unseen) == (9, [])
+
+
 ALL = {
     k.name: k
     for k in (

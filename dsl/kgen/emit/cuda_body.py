@@ -16,6 +16,7 @@ from kgen.emit.cuda_scope import Context, Nest, indented
 from kgen.emit.cuda_shared import spill, stage
 from kgen.emit.cuda_wgmma import multiply as wgmma_multiply
 from kgen.emit.cuda_wgmma import pack as wgmma_pack
+from kgen.emit.cuda_wgmma import wait as wgmma_wait
 from kgen.emit.labels import label_text
 from kgen.ir import Assign, Init, Label, Segment
 from kgen.schedule_steps import (
@@ -33,6 +34,7 @@ from kgen.schedule_steps import (
     Step,
     Walk,
     WgmmaMultiply,
+    WgmmaWait,
     Write,
     operations_of,
 )
@@ -90,6 +92,8 @@ class Body:
                 return fold(context, step, self.merges.get(op), tuple(shared[s.name] for s in scratch))
             case Barrier():
                 return ["sync_threads();"]
+            case WgmmaWait():
+                return wgmma_wait(context, step)
             case ProxyFence():
                 return ["fence_proxy_async();"]
             case Walk():

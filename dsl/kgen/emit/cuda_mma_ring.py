@@ -66,7 +66,7 @@ def open_ring(
     ]
     context.scope.close()
     opened = OpenRing(ring, fill, number, tiles, slots)
-    ahead = ring.stages - 1
+    ahead = ring.ahead
     first = [
         f"KG_UNROLL for (int t = 0; t < {ahead}; ++t) {{",
         *indented([f"if (t < {tiles}) {fill}(t);", "cp_async_commit();"]),
@@ -126,7 +126,7 @@ def _slot(tile: SharedTile, base: str, stages: int, at: str) -> str:
 
 def next_tile(opened: OpenRing, shared: dict[str, str]) -> list[str]:
     """Return the lines that begin an iteration: this tile has arrived, the slot of the last one is free again."""
-    ahead = opened.ring.stages - 1
+    ahead = opened.ring.ahead
     return [
         f"cp_async_wait<{ahead - 1}>();",
         "sync_threads();",

@@ -12,7 +12,7 @@ from kgen.emit.cuda_expr import conversion
 from kgen.emit.cuda_scope import Context, FragmentOrder, Nest, indented, unrolled
 from kgen.layout import ThreadMap
 from kgen.layout_descriptors import LAYOUT_CODES
-from kgen.schedule_steps import Pack, SharedTile, Step, WgmmaMultiply, all_steps
+from kgen.schedule_steps import Pack, SharedTile, Step, WgmmaMultiply, WgmmaWait, all_steps
 from kgen.schedule_wgmma_map import GROUP, ROW_REGISTERS, ROWS
 from kgen.terms import Cast, Expr
 from kgen.types import F32
@@ -82,7 +82,7 @@ class _Operand:
 
 
 def multiply(context: Context, step: WgmmaMultiply, base_a: str | None, base_b: str) -> list[str]:
-    """Return the lines of a Dot; a Dot that does not accumulate declares its result."""
+    """Return the lines that start a Dot; a Dot that does not accumulate declares its result."""
     op = step.op
     context.scope.open()
     at = context.scope.give(f"{op.contract}_at")
@@ -105,11 +105,15 @@ def multiply(context: Context, step: WgmmaMultiply, base_a: str | None, base_b: 
         "wgmma_fence();",
         *unrolled(at, deep, calls, DEPTH),
         "wgmma_commit();",
-        "wgmma_wait<0>();",
-        f"wgmma_hold({result});",
     ]
     declare = [] if op.accumulate else [f"{context.declaration(op.dst)};"]
     return [*declare, "{", *indented(body), "}"]
+
+
+def wait(context: Context, step: WgmmaWait) -> list[str]:
+    """Return the wait, and what keeps the uses of finished results behind it."""
+    holds = [f"wgmma_hold({context.names.values[name]});" for name in step.results]
+    return [f"wgmma_wait<{step.pending}>();", *holds]
 
 
 def _call(
