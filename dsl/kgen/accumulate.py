@@ -271,7 +271,7 @@ def _shared_records(math: Math, records: dict[str, Record]) -> dict[tuple[object
     chosen: dict[tuple[object, ...], str] = {}
     for group in groups.values():
         names = {n.name for n in group}
-        candidates = {n.record for n in group}
+        candidates = dict.fromkeys(n.record for n in group)
         serving = [r for r in candidates if names <= {k for k, _ in records[r].finish}]
         if serving:
             chosen.update({_key(n): serving[0] for n in group})

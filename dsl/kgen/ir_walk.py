@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from kgen.ir import Assign, Combine, Dot, Init, Kernel, Let, LoadTile, Loop, Op, Segment, Store, TileReduce
+from kgen.ir import Assign, Combine, Dot, Init, Let, LoadTile, Loop, Op, Segment, Store, TileReduce
 from kgen.terms import Expr, Get, Var, walk
 
 Rewrite = Callable[[Expr], Expr]
@@ -82,9 +82,3 @@ def map_op(op: Op, f: Rewrite) -> Op:
 
 def _map_segment(s: Segment, f: Rewrite) -> Segment:
     return Segment(f(s.lo), f(s.hi), s.kind, tuple(map_op(op, f) for op in s.body))
-
-
-def map_kernel(kernel: Kernel, f: Rewrite) -> Kernel:
-    """Return the kernel with `f` applied to all expressions of its body and grid."""
-    grid = tuple(replace(g, count=f(g.count)) for g in kernel.grid)
-    return replace(kernel, grid=grid, body=tuple(map_op(op, f) for op in kernel.body))

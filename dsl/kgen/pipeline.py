@@ -35,6 +35,7 @@ from kgen.specialise import Specialisation, specialise
 from kgen.tile import Part, tile
 from kgen.tile_frame import Frame
 from kgen.tile_serial import serialise
+from kgen.tile_signature import signed
 
 STAGES = ("parse", "resolve", "accumulate", "tile", "mask", "simplify", "schedule", "emit")
 
@@ -74,12 +75,13 @@ def lower(spec: Spec, key: Specialisation, target: Target) -> Lowered:
         for kernel, frame in kernels:
             check_elements(kernel, frame.config, frame.math)
     tiled = _program(math.name, (k for k, _ in kernels))
-    masked = _program(math.name, (cut(k, f.valid_facts) for k, f in kernels))
-    program = _program(math.name, map(simplify_kernel, masked.kernels, (f.facts for f in frames)))
+    masked = _program(math.name, (signed(cut(k, f), f.math, key) for k, f in kernels))
+    simplified = (simplify_kernel(k, f) for k, f in zip(masked.kernels, frames, strict=True))
+    program = _program(math.name, (signed(k, f.math, key) for k, f in zip(simplified, frames, strict=True)))
     for kernel, frame in kernels:
         check_access(kernel, frame)
     for kernel, frame in zip(masked.kernels, frames, strict=True):
-        check_loops(kernel, frame.facts)
+        check_loops(kernel, frame.sizes)
     configs = {k.name: f.config for k, f in kernels}
     return Lowered(math, tuple(p.folded for p in parts), parts[-1].frame.config, configs, tiled, masked, program)
 

@@ -9,38 +9,52 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kgen.algebra import TRUE, conjuncts, fold, substitute, times
-from kgen.index import Facts
 from kgen.ir import Dot, Guarded, Kernel, Let, LoadTile, Loop, Op, Segment, TileReduce
 from kgen.ir_walk import map_op, ops, reads, writes
-from kgen.mask import SegmentBounds, bounds_between, segments, tile_interval
-from kgen.terms import Const, Expr, Get, Var, free_axes
-from kgen.types import BOOL
+from kgen.mask import Interval, SegmentBounds, bounds_between, segments, tile_interval
+from kgen.terms import Apply, Const, Expr, Get, Var, free_axes
+from kgen.tile_frame import Frame
+from kgen.types import BOOL, I32
 
 
-def cut(kernel: Kernel, facts: Facts) -> Kernel:
-    """Return the kernel with its loops cut into segments. `facts` hold at every valid position."""
-    body = tuple(_cut_op(op, kernel, facts) for op in kernel.body)
+def cut(kernel: Kernel, frame: Frame) -> Kernel:
+    """Return the kernel with its loops cut into segments."""
+    walked = frozenset(g.name for g in kernel.grid)
+    body = tuple(_cut_op(op, kernel, frame, walked) for op in kernel.body)
     return replace(kernel, body=remove_dead(body))
 
 
-def _cut_op(op: Op, kernel: Kernel, facts: Facts) -> Op:
+def _cut_op(op: Op, kernel: Kernel, frame: Frame, walked: frozenset[str]) -> Op:
+    """`walked`: the axes of the grid and of the loops around the operation; all others are held whole."""
     if not isinstance(op, Loop):
         return op
-    bodies = [tuple(_cut_op(o, kernel, facts) for o in s.body) for s in op.segments]
+    bodies = [tuple(_cut_op(o, kernel, frame, walked | {op.axis}) for o in s.body) for s in op.segments]
     if op.guarded is None:
         kept = tuple(replace(s, body=b) for s, b in zip(op.segments, bodies, strict=True))
         return replace(op, segments=kept)
-    found = _segments(op, op.guarded, kernel, facts)
+    found = _segments(op, op.guarded, kernel, frame, walked)
     return replace(op, segments=tuple(_segment(b, op.guarded, bodies[0], kernel) for b in found), guarded=None)
 
 
-def _segments(loop: Loop, g: Guarded, kernel: Kernel, facts: Facts) -> tuple[SegmentBounds, ...]:
+def _segments(
+    loop: Loop, g: Guarded, kernel: Kernel, frame: Frame, walked: frozenset[str]
+) -> tuple[SegmentBounds, ...]:
     extent = kernel.extents[loop.axis]
-    others = {a: t.size for a, t in kernel.tile_axes.items() if a != loop.axis}
-    tiles = {a: tile_interval(a, size, kernel.extents[a]) for a, size in others.items()}
+    sizes = {a: t.size for a, t in kernel.tile_axes.items() if a != loop.axis}
+    tiles = {a: _valid(a, size, kernel.extents[a], a in walked) for a, size in sizes.items()}
+    facts = frame.valid_at(walked)
     bounds = bounds_between(g.hull, g.interior, loop.axis, extent, tiles, facts)
     upper = None if g.hi == extent else g.hi
     return segments(bounds, tile=loop.tile, lower=g.lo, upper=upper)
+
+
+def _valid(axis: str, size: int, extent: Expr, walked: bool) -> Interval:
+    """Return the valid positions of an axis in a tile; of one held whole, which may have none, the first one too."""
+    if walked:
+        return tile_interval(axis, size, extent)
+    return Interval(
+        Const(I32, 0), extent if isinstance(extent, Const) else Apply(I32, "maximum", (extent, Const(I32, 1)))
+    )
 
 
 def _segment(b: SegmentBounds, g: Guarded, body: tuple[Op, ...], kernel: Kernel) -> Segment:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kgen.folded import Folded
-from kgen.ir import Arg, Buffer, GridAxis, Kernel, LoadTile, Loop, Op, Store
+from kgen.ir import Buffer, GridAxis, Kernel, LoadTile, Loop, Op, Store
 from kgen.ir_walk import expressions, ops, writes
 from kgen.math import Math
 from kgen.specialise import Specialisation
-from kgen.terms import Expr, Param, Size, free_axes, walk
+from kgen.terms import free_axes
 from kgen.tile_folds import Folds
 from kgen.tile_frame import Frame
 from kgen.tile_names import Names
 from kgen.tile_scope import Scopes
+from kgen.tile_signature import signed
 from kgen.tile_split import merge_body, partial_body, split_axis, split_frame, workspace
 from kgen.tile_values import Values
-from kgen.types import I32
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,10 @@ def _kernel(name: str, part: Part, values: Values, grid: tuple[GridAxis, ...], s
     body = tuple(values.scopes.stack[0].ops)
     math, spec = part.folded.math, part.frame.spec
     used = _buffers(body, math, spec, spaces)
-    exprs = [e for op in ops(body) for e in expressions(op)] + [g.count for g in grid]
-    constants = {s: v for s, v in spec.sizes.items() if any(_mentions(e, s) for e in exprs)}
-    args = _arguments(used, exprs, math, spec)
     present = _axes(body, grid)
     tile_axes = {a: t for a, t in values.tile.items() if a in present}
     extents = {a: x.extent for a, x in math.axes.items() if a in present}
-    return Kernel(name, grid, tile_axes, args, used, constants, body, spec.offset, extents)
+    return signed(Kernel(name, grid, tile_axes, (), used, {}, body, spec.offset, extents), math, spec)
 
 
 def _axes(body: tuple[Op, ...], grid: tuple[GridAxis, ...]) -> set[str]:
@@ -72,10 +69,6 @@ def _axes(body: tuple[Op, ...], grid: tuple[GridAxis, ...]) -> set[str]:
     return named.union(
         *(v.axes for op in ops(body) for v in writes(op)), *(free_axes(e) for op in ops(body) for e in expressions(op))
     )
-
-
-def _mentions(e: Expr, size: str) -> bool:
-    return any(isinstance(n, Size) and n.name == size for n in walk(e))
 
 
 def _buffers(body: tuple[Op, ...], math: Math, spec: Specialisation, spaces: dict[str, Buffer]) -> dict[str, Buffer]:
@@ -91,25 +84,3 @@ def _buffer(math: Math, spec: Specialisation, name: str) -> Buffer:
         return workspace(name, t.dims, t.dtype, spec.sizes)
     default = len(t.dims) - 1 if t.dims else None
     return Buffer(name, t.dims, t.dtype, role, spec.units.get(name, default), name in spec.aligned)  # type: ignore[arg-type]
-
-
-def _arguments(buffers: dict[str, Buffer], exprs: list[Expr], math: Math, spec: Specialisation) -> tuple[Arg, ...]:
-    """Return pointers, strides, sizes, params in signature order; only what the kernel reads."""
-    tensors = [Arg("tensor", b.name, b.dtype, b.name) for b in buffers.values()]
-    strides = [
-        Arg("stride", f"{b.name}_s{i}", spec.offset, b.name, i)
-        for b in buffers.values()
-        for i in range(len(b.dims))
-        if i != b.unit
-    ]
-    nodes = {n for e in exprs for n in walk(e)}
-    chosen = [n.name for n in nodes if isinstance(n, Size) and n.name not in math.sizes]  # parts of a split
-    sizes = [
-        Arg("size", s, I32) for s in (*math.sizes, *sorted(chosen)) if Size(I32, s) in nodes and s not in spec.sizes
-    ]
-    params = [Arg("param", p.name, p.dtype) for p in math.params.values() if _reads(nodes, p.name)]
-    return (*tensors, *strides, *sizes, *params)
-
-
-def _reads(nodes: set[Expr], param: str) -> bool:
-    return any(isinstance(n, Param) and n.name == param for n in nodes)

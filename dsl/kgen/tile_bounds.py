@@ -31,7 +31,7 @@ class Reach:
             case Const(value=v):
                 return sympy.Integer(int(v))
             case Size(name=name):
-                return self.sizes.get(name, sympy.Symbol(name, integer=True, positive=True))
+                return self.sizes.get(name, sympy.Symbol(name, integer=True, nonnegative=True))
             case Apply(fn="add" | "sub" | "mul", args=(a, b)):
                 return _join(e.fn, self.polynomial(a), self.polynomial(b))
             case Apply(fn="floordiv" | "quot", args=(a, b)):
@@ -83,8 +83,8 @@ def _sizes(math: Math) -> dict[str, sympy.Expr]:
     for s in math.sizes.values():
         match s.definition:
             case Apply(fn="floordiv", args=(Size(name=a), Size(name=b)) as pair) if pair in divisible:
-                found[a] = sympy.Symbol(s.name, integer=True, positive=True) * sympy.Symbol(
-                    b, integer=True, positive=True
+                found[a] = sympy.Symbol(s.name, integer=True, nonnegative=True) * sympy.Symbol(
+                    b, integer=True, nonnegative=True
                 )
             case _:
                 continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -12,7 +12,7 @@ from kgen.index import Facts, Range, prove
 from kgen.ir import GridAxis, TileAxis
 from kgen.math import Axis, Math
 from kgen.specialise import Specialisation
-from kgen.terms import Apply, Const, Expr, Pos, Size
+from kgen.terms import Apply, Const, Expr, Pos, Size, free_axes
 from kgen.tile_bounds import Reach
 from kgen.types import BOOL, I32
 
@@ -96,19 +96,25 @@ class Frame:
             for a, desc in self.config.grid
         )
 
-    @cached_property
-    def facts(self) -> Facts:
-        """Return what holds at every position of a tile, valid or not."""
-        always = [a for a in self.math.axes if self.validity(a) is None]
-        return self._sizes.assuming(*(less(Pos(I32, a), self.axis(a).extent) for a in always))
+    def valid_at(self, axes: Iterable[str]) -> Facts:
+        """Return what holds at valid positions of `axes`: these are less than the extents, so no extent is 0."""
+        return self._facts(frozenset(a for a in axes if a in self.math.axes))
+
+    def always_at(self, axes: Iterable[str]) -> Facts:
+        """Return what holds at every position, valid or not, where loops over `axes` (or programs) run."""
+        return self._facts(frozenset(a for a in axes if a in self.math.axes and self.validity(a) is None))
+
+    def _facts(self, axes: frozenset[str]) -> Facts:
+        if axes not in self._known:
+            self._known[axes] = self.sizes.assuming(*(less(Pos(I32, a), self.axis(a).extent) for a in sorted(axes)))
+        return self._known[axes]
 
     @cached_property
-    def valid_facts(self) -> Facts:
-        """Return what holds at every valid position, so also position < extent."""
-        return self._sizes.assuming(*(less(Pos(I32, a), x.extent) for a, x in self.math.axes.items()))
+    def _known(self) -> dict[frozenset[str], Facts]:
+        return {}
 
     @cached_property
-    def _sizes(self) -> Facts:
+    def sizes(self) -> Facts:
         """Return what the spec's checks and definitions say of sizes."""
         ranges: Mapping[Expr | str, Range] = {s: Range(0, None) for s in self.math.sizes}
         checks = tuple(c.condition for c in self.math.checks)
@@ -132,8 +138,9 @@ class Frame:
     def _in_bounds(self, index: Expr, extent: Expr) -> bool:
         if self._reach.inside(index, extent):
             return True
-        low = prove(Apply(BOOL, "ge", (index, Const(I32, 0))), self.valid_facts)
-        return bool(low and prove(less(index, extent), self.valid_facts))
+        facts = self.valid_at([*free_axes(index), *(a for a, _ in self.config.grid)])
+        low = prove(Apply(BOOL, "ge", (index, Const(I32, 0))), facts)
+        return bool(low and prove(less(index, extent), facts))
 
     @cached_property
     def _reach(self) -> Reach:
