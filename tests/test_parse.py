@@ -154,10 +154,10 @@ def test_deep_expressions_are_refused_without_a_traceback(text: str) -> None:
 
 
 def test_long_expressions_and_many_brackets_are_parsed() -> None:
-    started = time.monotonic()
+    started = time.process_time()
     assert shown(expr("+".join("a" * 120))).count("a") == 120
     assert expr("(" * 2000 + "1" + ")" * 2000) == expr("1")
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_choices_values_and_order() -> None:

@@ -178,12 +178,12 @@ def test_hostile_or_broken_yaml(text: str, message: str | None) -> None:
 
 
 def test_alias_bombs_and_deep_nesting_are_refused_fast() -> None:
-    started = time.monotonic()
+    started = time.process_time()
     bomb = "a0: &a0 [x, x, x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 9))
     for text in (bomb, "a: " + "[" * 2000 + "\n", "a: " + "{b: " * 2000 + "\n"):
         with pytest.raises(SpecError):
             load(text)
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,6 @@
+"""The sum of two vectors.
+"""
+
+from .op import OP, vector_add
+
+__all__ = ["OP", "vector_add"]
