@@ -12,7 +12,7 @@ KINDS = ("templates", "specs")
 
 
 def path(kind: str) -> Path:
-    """Return the folder of a kind of data file ("templates" or "specs"); raise KgenError if the installation lacks it."""
+    """Return the folder of a kind of data file ("templates" or "specs"); KgenError if the installation lacks it."""
     for root in (_PACKAGE / "data", _CHECKOUT):
         if (root / kind).is_dir():
             return root / kind

@@ -245,6 +245,7 @@ Step = (
     | Fold
     | Barrier
     | ProxyFence
+    | WgmmaWait
     | Walk
 )
 Memory = SharedTile | Scratch

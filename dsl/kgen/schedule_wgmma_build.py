@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kgen.ir import Let, Op
+from kgen.ir import Dot, Let, Op
 from kgen.layout_shared import span_of
 from kgen.schedule_mma_build import MmaBuilder
 from kgen.schedule_shared import Filling
@@ -33,7 +33,7 @@ class WgmmaBuilder(MmaBuilder):
             return replace(step, together=True)
         return step
 
-    def _product(self, op: Op) -> MmaMultiply:
+    def _product(self, op: Dot) -> MmaMultiply:
         m = super()._product(op)
         return WgmmaMultiply(m.op, m.row, m.col, m.left, m.right, m.a, m.b)
 

@@ -10,7 +10,7 @@ Kind = Literal["float", "int", "uint", "bool"]
 
 @dataclass(frozen=True)
 class DType:
-    """An element type. `triton` is the name in a Triton signature, `tl` in Triton text, `cuda` in CUDA text, `torch` in torch."""
+    """An element type and its names: `triton` in a Triton signature, `tl` in Triton text, `cuda` in CUDA text."""
 
     name: str
     kind: Kind
