@@ -6,7 +6,7 @@ from kgen import accumulators
 from kgen.accumulators import Record
 from kgen.algebra import conjuncts, factors, fold, product, substitute
 from kgen.folded import Operands
-from kgen.terms import Cast, Const, Expr, Get, Reduce, free_axes, walk
+from kgen.terms import Cast, Const, Expr, Get, Reduce, free_axes, parts, walk
 
 
 def in_base2(record: Record, arg: Expr, operands: Operands) -> tuple[Record, Expr, Operands]:
@@ -35,16 +35,27 @@ def is_product_of_two(term: Expr, e: Reduce) -> bool:
 
 
 def constant_factors(e: Reduce) -> tuple[Expr, Expr] | None:
-    """Split a summed product into factors that do not depend on the reduced axes, and the rest."""
+    """Split a summed product into factors that do not depend on the reduced axes, and the rest.
+
+    Results of other reductions move out for the sake of a Dot only: they may be infinite, and infinity times a sum of
+    no elements is no number.
+    """
     if not e.arg.dtype.is_float:
         return None
     reduced = frozenset(e.axes)
-    outside = [p for p in factors(e.arg) if not free_axes(p) & reduced]
-    inside = [p for p in factors(e.arg) if free_axes(p) & reduced]
+    movable = [
+        p for p in factors(e.arg) if not free_axes(p) & reduced and (is_product_of_two(e.arg, e) or _is_plain(p))
+    ]
+    outside = [p for p in factors(e.arg) if p in movable]
+    inside = [p for p in factors(e.arg) if p not in movable]
     if not outside or not inside:
         return None
     out, kept = product(outside), product(inside)
     return None if out is None or kept is None else (out, kept)
+
+
+def _is_plain(e: Expr) -> bool:
+    return not any(isinstance(n, Reduce) for n in parts(e))
 
 
 def weight_factor(term: Expr, e: Reduce) -> tuple[Reduce, Expr] | None:

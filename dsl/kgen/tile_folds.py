@@ -5,7 +5,7 @@ from __future__ import annotations
 from kgen.algebra import conjunction, disjunction
 from kgen.folded import Fold, Result
 from kgen.ir import Guarded, Init, Loop, Op, Segment, Store
-from kgen.terms import Apply, Const, Expr, Get, Pos, Start, Var, free_axes
+from kgen.terms import Apply, Const, Expr, Get, Load, Pos, Start, Var, free_axes, rewrite
 from kgen.tile_naming import Naming
 from kgen.tile_passes import Group, Passes
 from kgen.tile_steps import Steps, get
@@ -104,8 +104,18 @@ class Folds:
 
     def _make_loop(self, axis: str, body: tuple[Op, ...], g: Guarded) -> Loop:
         lo, hi = self.values.range_of.get(axis, (Const(I32, 0), self.frame.axis(axis).extent))
-        guarded = Guarded(lo, hi, g.hull, g.interior, g.guards, self.frame.validity(axis))
+        hull, interior = (None if c is None else self._looked_up(c, axis) for c in (g.hull, g.interior))
+        guarded = Guarded(lo, hi, hull, interior, g.guards, self.frame.validity(axis))
         return Loop(self.values.label(), axis, self.frame.step(axis), (Segment(lo, hi, "masked", body),), guarded)
+
+    def _looked_up(self, condition: Expr, axis: str) -> Expr:
+        """Put variables for the lookups that are one number for the whole loop: its ends may depend on them."""
+        varying = {axis, *self.values.tile}
+
+        def rule(e: Expr) -> Expr | None:
+            return self.values.lower(e) if isinstance(e, Load) and not free_axes(e) & varying else None
+
+        return rewrite(condition, rule)
 
     def declare(self, f: Fold) -> dict[Var, Var]:
         """Emit the initial state of a fold and return its mutable variables."""

@@ -57,7 +57,7 @@ class Steps:
         new = step.run()
         found = {v: new[s.name] for s, v in zip(f.record.states, f.states, strict=True)}
         for c in f.carried:
-            found[c.var] = self._carry(f, step, c, state, guard)
+            found[c.var] = self._carry(f, step, c, state, mask, guard)
         return found, guard, step.env.get("weight")
 
     def _mask(self, f: Fold) -> tuple[Expr | None, Predicate]:
@@ -80,8 +80,13 @@ class Steps:
             step.env["index"] = position_of(_single_axis(f))
         return step
 
-    def _carry(self, f: Fold, step: Step, c: Carried, state: States | None, guard: Predicate) -> Expr:
-        """Emit acc = acc * rescale + sum(weight * expr)."""
+    def _carry(
+        self, f: Fold, step: Step, c: Carried, state: States | None, mask: Expr | None, guard: Predicate
+    ) -> Expr:
+        """Emit acc = acc * rescale + sum(weight * expr).
+
+        A weight is 0 for an element that does not exist, but what it weighs may be infinite there: the sum selects.
+        """
         values, weight = self.values, converted(step.need("weight"), c.var.dtype)
         if step.mask is not None:
             weight = values.bind(Apply(weight.dtype, "where", (step.mask, weight, Const(weight.dtype, 0.0))), "weight")
@@ -93,7 +98,7 @@ class Steps:
         others = tuple(converted(p, c.var.dtype) for p in factors(c.expr) if p != Const(c.expr.dtype, 1.0))
         with values.statement(self.naming.users.get(c.var), "carry"):
             wish = self.naming.state(f, c.var)
-            summand = Summand((weight, *others), f.axes, step.mask, guard, wish, weight, c.cast)
+            summand = Summand((weight, *others), f.axes, mask, guard, wish, weight, c.cast)
             return sum_into(values, summand, mine)
 
 

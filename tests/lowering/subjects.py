@@ -74,12 +74,12 @@ class CpuSubject:
         math, v = self.math, self.variant
         units, aligned, offset = memory_key([(n, t, math.tensors[n].fast) for n, t in tensors.items()])
         extents = bind(math, sizes, params).extents  # type: ignore[arg-type]
-        buckets = tuple((a, bucket(extents[a])) for a in self._padded())
+        buckets = tuple((a, bucket(extents[a])) for a in self.padded())
         dtypes = tuple((k, d.name) for k, d in v.dtypes.items())
         static = tuple((k, params.get(k, x)) for k, x in v.params.items())
         return Key(dtypes, tuple(v.sizes.items()), static, units, aligned, offset, buckets)
 
-    def _padded(self) -> list[str]:
+    def padded(self) -> list[str]:
         """Return the axes held whole whose extent a call brings."""
         math, v = self.math, self.variant
         config = configure(

@@ -40,7 +40,7 @@ def refused(record: Record) -> bool:
 def with_record(record: Record, monkeypatch: pytest.MonkeyPatch) -> str | None:
     """Return the text with a record replaced and not proved, None if it cannot be lowered."""
     with monkeypatch.context() as patched:
-        patched.setattr(accumulators, "load_records", lambda: RECORDS | {record.name: record})
+        patched.setattr(accumulators, "load_records", lambda *_: RECORDS | {record.name: record})
         patched.setattr(pipeline.accumulators, "prove", lambda r: None)
         try:
             return text_of(record.name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -144,8 +143,9 @@ def passes(spec: Spec, folder: Path) -> bool:
     variant = min(variants(spec), key=lambda v: sum(v.sizes.values()))
     math = resolve(spec, variant.dtypes)
     subject = CpuSubject(spec, variant, Target("triton", "sm_90"), folder)
-    cases = [c for c in cases_for(math, dict.fromkeys(math.axes, 16), True, fixed=variant.sizes) if c.kind == "typical"]
-    return verify(math, [subject], [replace(c) for c in cases[1:3]], smallest=False).ok
+    found = cases_for(math, dict.fromkeys(math.axes, 8), True, fixed=variant.sizes)
+    cases = [c for c in found if c.kind == "typical" and c.label != "one element" and "empty" not in c.label]
+    return verify(math, [subject], cases[:1], smallest=False).ok
 
 
 @pytest.mark.parametrize("backend", ("triton", "cuda"))

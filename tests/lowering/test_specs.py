@@ -18,8 +18,11 @@ from kgen.verify.run import verify
 
 ROOT = Path(__file__).parents[2]
 OTHERS = {"predicates.yaml"}
-SPECS = sorted(p for d in ("specs", "tests/specs") for p in (ROOT / d).glob("*.yaml") if p.name not in OTHERS)
+SHIPPED, OWN = (sorted(p for p in (ROOT / d).glob("*.yaml") if p.name not in OTHERS) for d in ("specs", "tests/specs"))
+SPECS = SHIPPED + OWN
 BACKENDS = ("triton", "cuda")
+SLOW = [pytest.param(p, "cuda", id=f"{p.stem}-cuda", marks=pytest.mark.long) for p in OWN]
+QUICK = [pytest.param(p, b, id=f"{p.stem}-{b}") for p in SPECS for b in BACKENDS if b == "triton" or p in SHIPPED]
 LARGEST = 256  # quick cases have extents as if no tile were larger
 
 
@@ -58,8 +61,7 @@ def assert_right(spec: Spec, variant: Variant, target: Target, folder: Path, cas
     assert report.ok, report
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("path", SPECS, ids=[p.stem for p in SPECS])
+@pytest.mark.parametrize(("path", "backend"), QUICK + SLOW)
 def test_spec(path: Path, backend: str, simulator_cache: Path) -> None:
     spec = load(path)
     target = Target(backend, "sm_90")
